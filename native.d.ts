@@ -246,8 +246,8 @@ export interface NativeInspectorReply {
   found: Array<NativeStoredKey>
   /** The number of keys scanned, including those that no limiter wrote. */
   scanned: number
-  /** The prefixes of the scanned keys that limiters wrote. */
-  prefixes: Array<string>
+  /** The number of scanned keys that limiters wrote, by prefix, policy and algorithm. */
+  owners: Array<NativeKeyOwner>
   /** The cursor of the next page; `'0'` at the end. */
   cursor: string
   /** The policy texts that limiters have registered for the prefix. */
@@ -256,6 +256,14 @@ export interface NativeInspectorReply {
   holds: number
   /** The end of the last open hold, in epoch microseconds. */
   holdsUntilUs: number
+}
+
+/** The number of keys under a prefix, the name of a policy and the tag of its algorithm. */
+export interface NativeKeyOwner {
+  prefix: string
+  policy: string
+  tag: string
+  keys: number
 }
 
 /** The keys of a user under some policies. */

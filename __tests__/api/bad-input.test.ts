@@ -101,7 +101,7 @@ describe('options', () => {
     expect(of(5).message).toMatch(/RateLimiter takes an object/)
     expect(of({ store: {} }).message).toBe('store must be a MemoryStore, a RedisStore or a Redis URL, got an object')
     expect(of({ store: null }).message).toBe('store must be a MemoryStore, a RedisStore or a Redis URL, got null')
-    for (const prefix of ['', '1a', 'a b', 'a{b}', 'a:b', 'x'.repeat(33), 5, null]) {
+    for (const prefix of ['', '1a', 'a b', 'a{b}', ':a', 'a:', 'a:ö', 'x'.repeat(65), 5, null]) {
       expect(of({ prefix })).toMatchObject({
         code: 'INVALID_OPTION',
         message: expect.stringMatching(/^prefix must match/),

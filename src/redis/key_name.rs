@@ -16,6 +16,9 @@ use crate::policy::policy_set::PolicySet;
 /// With [shared tags](Self::with_tags) the user's key follows one of those instead:
 /// `api:default:gcra:{%~17}user:42`. A call's own tag cannot collide with it, because its `%` is
 /// escaped.
+///
+/// A prefix may have colons: `shop:api:default:gcra:{user:42}`. Names stay unambiguous, because
+/// prefixes, policy names and tags have no braces, and policy names and tags have no colons.
 #[derive(Debug, Clone)]
 pub struct KeyNames {
     prefixes: Box<[KeyNamePrefix]>,

@@ -48,7 +48,7 @@ pub use connection::{
 pub use inline_io::socket_handle::SocketHandle;
 pub use inspect::StoredName;
 #[cfg(feature = "redis")]
-pub use inspect::{HoldSummary, Inspector, KeyPage};
+pub use inspect::{HoldSummary, Inspector, KeyOwner, KeyPage};
 #[cfg(feature = "wasm-redis")]
 pub use key_hash::seed;
 pub use key_name::KeyNames;

@@ -1,6 +1,6 @@
 import { Store } from '../backends/limiter-backend.js'
 import { tagOf } from '../input/keys.js'
-import { checkCount, invalid, nameOf, optionsOf, trueOrFalse } from '../input/options.js'
+import { checkCount, invalid, optionsOf, prefixOf, trueOrFalse } from '../input/options.js'
 import { isPolicyLike } from '../policies/policy.js'
 import type { BanRule } from '../policies/policy-set.js'
 import { banRuleOf } from './ban.js'
@@ -47,7 +47,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
   }
   return {
     store,
-    prefix: prefix === undefined ? undefined : nameOf('prefix', prefix),
+    prefix: prefix === undefined ? undefined : prefixOf(prefix),
     tag: tagOf(tag),
     onStoreFailure,
     local,

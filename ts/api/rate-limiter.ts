@@ -37,8 +37,8 @@ export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
    */
   readonly store: RedisStore | RedisUrl
   /**
-   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.` and `-`,
-   * up to 32, starting with a letter.
+   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
+   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
    */
   readonly prefix: string
   /**
@@ -62,7 +62,7 @@ export interface RateLimiterOptions extends KeyOptions, BanningOptions {
   readonly store?: MemoryStore
   /**
    * Separates this limiter's keys from those of other limiters on the same store. Letters, digits,
-   * `_`, `.` and `-`, up to 32, starting with a letter. Limiters with equal prefix and equal
+   * `_`, `.`, `-` and `:`, up to 64, starting with a letter and not ending with `:`. Limiters with equal prefix and equal
    * policies share their counts. Of limiters with equal prefix and different policies, only one can
    * be open.
    */

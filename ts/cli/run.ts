@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import { blockCommand, unblockCommand } from './commands/block.js'
 import { inspectCommand } from './commands/inspect.js'
 import { clearOverrideCommand, overrideCommand } from './commands/override.js'
+import { prefixesCommand } from './commands/prefixes.js'
 import { resetCommand } from './commands/reset.js'
 import { simulateCommand } from './commands/simulate.js'
 import { topCommand } from './commands/top.js'
@@ -15,6 +16,7 @@ export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void
 /** The commands, in the order of the help. */
 const COMMANDS: readonly CommandFactory[] = [
   simulateCommand,
+  prefixesCommand,
   inspectCommand,
   topCommand,
   resetCommand,
@@ -25,7 +27,7 @@ const COMMANDS: readonly CommandFactory[] = [
 ]
 
 const DESCRIPTION = `Rate limits from the command line: replay logs through policies, and show or change the keys of a limiter.
-simulate, inspect and top are read-only.`
+simulate, prefixes, inspect and top are read-only.`
 
 const EXAMPLES = `
 Examples:

@@ -84,7 +84,7 @@ export function trueOrFalse(code: TollgateErrorCode, option: string, value: unkn
   throw invalid(code, option, 'must be true or false', value)
 }
 
-/** The rule for prefixes, and for names of policies and stores. */
+/** The rule for names of policies, stores and so on. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
 
 /** Checks a name. */
@@ -99,6 +99,21 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
     value,
     'begin with a letter, and use letters, digits, _, . and -',
   )
+}
+
+/** The rule for prefixes. Keys separate the parts of their names by colons, too. */
+const PREFIX = /^[A-Za-z](?:[A-Za-z0-9_.:-]{0,62}[A-Za-z0-9_.-])?$/
+
+/** Checks a prefix. */
+export function prefixOf(value: unknown, option = 'prefix'): string {
+  if (typeof value === 'string' && PREFIX.test(value)) {
+    return value
+  }
+  const isEndingInColon = typeof value === 'string' && PREFIX.test(value.replace(/:+$/, ''))
+  const advice = isEndingInColon
+    ? 'leave out the colon at the end, which keys add themselves'
+    : 'begin with a letter, and use up to 64 letters, digits, _, ., - and :'
+  throw invalid('INVALID_OPTION', option, `must match ${PREFIX.source}`, value, advice)
 }
 
 /**

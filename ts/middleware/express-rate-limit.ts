@@ -13,7 +13,7 @@ import { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import { microsOf, withoutWarnings } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
-import { checkCount, invalid, nameOf, optionsOf } from '../input/options.js'
+import { checkCount, invalid, optionsOf, prefixOf } from '../input/options.js'
 import { Warnings } from '../platform/warning.js'
 import { fixedWindow } from '../policies/fixed-window.js'
 import { policySetOf } from '../policies/policy-set.js'
@@ -107,7 +107,7 @@ export class TollgateStore {
   constructor(options: TollgateStoreOptions = {}) {
     checkCount(arguments.length, 1, 'TollgateStore takes an object of options')
     const given = optionsOf('INVALID_OPTION', 'TollgateStore', options, ['store', 'prefix'])
-    const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
+    const prefix = given.prefix === undefined ? undefined : prefixOf(given.prefix)
     const { store, release } = storeOf(given.store)
     if (store?.address !== undefined && prefix === undefined) {
       void release()

@@ -28,8 +28,8 @@ export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts. */
   readonly store: RedisStore
   /**
-   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.` and `-`,
-   * up to 32, starting with a letter.
+   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
+   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
    */
   readonly prefix: string
   /**

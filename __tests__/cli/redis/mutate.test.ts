@@ -116,8 +116,6 @@ test.each([
 })
 
 test.each([
-  ['reset', /^tollgate: reset needs the limiter's --policy, or --policies: /],
-  ['block --for 1d', /^tollgate: block needs the limiter's --policy/],
   [`override --for 1d --numbers capacity=5 --policy=${POLICY}`, /^tollgate: --numbers: .*capacity/],
   [`override --for 1d --numbers limit=0 --policy=${POLICY}`, /^tollgate: --numbers: .*limit must be/],
   [`block --for soon --policy=${POLICY}`, /^tollgate: option '--for <duration>' argument 'soon' is invalid/],

@@ -18,8 +18,8 @@ use tokio::sync::Mutex;
 use crate::node::redis::store::runtime;
 use crate::node::redis::target::RedisTarget;
 use crate::redis::{
-    Address, Credentials, CredentialsProvider, Inspector, KeyPage, KeySummary, POLICY_KINDS,
-    StoredName,
+    Address, Credentials, CredentialsProvider, Inspector, KeyOwner, KeyPage, KeySummary,
+    POLICY_KINDS, StoredName,
 };
 
 type InspectorArguments = FnArgs<(u32, NativeInspectorReply)>;
@@ -64,6 +64,15 @@ pub struct NativeStoredKey {
     pub ban_forgotten_at_us: f64,
 }
 
+/// The number of keys under a prefix, the name of a policy and the tag of its algorithm.
+#[napi(object)]
+pub struct NativeKeyOwner {
+    pub prefix: String,
+    pub policy: String,
+    pub tag: String,
+    pub keys: u32,
+}
+
 /// The reply to a request.
 #[napi(object)]
 #[derive(Default)]
@@ -80,8 +89,8 @@ pub struct NativeInspectorReply {
     pub found: Vec<NativeStoredKey>,
     /// The number of keys scanned, including those that no limiter wrote.
     pub scanned: f64,
-    /// The prefixes of the scanned keys that limiters wrote.
-    pub prefixes: Vec<String>,
+    /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
+    pub owners: Vec<NativeKeyOwner>,
     /// The cursor of the next page; `'0'` at the end.
     pub cursor: String,
     /// The policy texts that limiters have registered for the prefix.
@@ -264,15 +273,19 @@ fn text(why: Arc<str>) -> String {
 }
 
 fn to_reply(page: KeyPage) -> NativeInspectorReply {
-    let KeyPage { now, found, scanned, prefixes, cursor } = page;
+    let KeyPage { now, found, scanned, owners, cursor } = page;
     NativeInspectorReply {
         now_us: double(now),
         found: found.into_iter().map(to_stored_key).collect(),
         scanned: double(scanned as u64),
-        prefixes: prefixes.into_iter().collect(),
+        owners: owners.into_iter().map(to_key_owner).collect(),
         cursor: cursor.to_string(),
         ..NativeInspectorReply::default()
     }
+}
+
+fn to_key_owner(([prefix, policy, tag], keys): (KeyOwner, u32)) -> NativeKeyOwner {
+    NativeKeyOwner { prefix, policy, tag, keys }
 }
 
 fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeStoredKey {

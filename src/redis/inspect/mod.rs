@@ -10,5 +10,5 @@ mod reader;
 mod stored_name;
 
 #[cfg(feature = "redis")]
-pub use reader::{HoldSummary, Inspector, KeyPage};
+pub use reader::{HoldSummary, Inspector, KeyOwner, KeyPage};
 pub use stored_name::StoredName;

@@ -4,7 +4,7 @@
 //! time. It finds keys with `SCAN`, on each master of a cluster. It never sends a command that
 //! blocks the server for long, or that writes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use redis::{Pipeline, Value};
@@ -48,11 +48,14 @@ pub struct KeyPage {
     pub found: Vec<(StoredName, Option<KeySummary>)>,
     /// The number of keys scanned, including those that no limiter wrote.
     pub scanned: usize,
-    /// The prefixes of the scanned keys that limiters wrote.
-    pub prefixes: BTreeSet<String>,
+    /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
+    pub owners: BTreeMap<KeyOwner, u32>,
     /// The cursor of the next page; 0 at the end.
     pub cursor: u64,
 }
+
+/// A prefix, the name of a policy, and the tag of its algorithm.
+pub type KeyOwner = [String; 3];
 
 /// The number of a key's open holds, and the end of the last one in epoch microseconds.
 pub type HoldSummary = (u64, Micros);
@@ -140,12 +143,15 @@ impl Inspector {
         let replies = self.query(master, &pipeline, 1).await?;
         let (cursor, names) = page_of(replies).map_err(|why| error_at(master, &why))?;
         let scanned = names.len();
-        let prefixes = names.iter().filter_map(|name| StoredName::prefix(name));
-        let prefixes = prefixes.map(str::to_owned).collect();
+        let mut owners = BTreeMap::new();
+        for (prefix, policy, tag) in names.iter().filter_map(|name| StoredName::owner(name)) {
+            let owner = [prefix, policy, tag].map(str::to_owned);
+            *owners.entry(owner).or_default() += 1;
+        }
         let queries: Vec<_> =
             names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
         let (page, _) = self.read_at(master, queries).await?;
-        Ok(KeyPage { scanned, prefixes, cursor, ..page })
+        Ok(KeyPage { scanned, owners, cursor, ..page })
     }
 
     /// Reads those of the named keys of a prefix that exist.

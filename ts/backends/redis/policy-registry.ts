@@ -183,7 +183,7 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
 }
 
 /** The states that policies count on: names, algorithms and layouts, without numbers. */
-function statesOf(text: string): string[] {
+export function statesOf(text: string): string[] {
   const states = text.split('; ').map((policy) => {
     const [name, algorithm, ...options] = policy.split(' ')
     const layout = options.filter((option) => /^(layout=hash|refillMode=interval)$/.test(option))

@@ -48,7 +48,15 @@ export function overrideCommand(terminal: Terminal, done: (code: ExitCode) => vo
       }
       const description = `an override for ${formatDuration(ttl)}`
       const messages = [`has ${description}`, `would have ${description}`] as const
-      done(await mutate(url, options, terminal, { name: 'override', messages, refusesCalls: true, prepare }))
+      done(
+        await mutate(url, options, terminal, {
+          name: 'override',
+          messages,
+          refusesCalls: true,
+          needsNumbers: true,
+          prepare,
+        }),
+      )
     })
 }
 

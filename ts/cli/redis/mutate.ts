@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, CommandFailure, usageError } from '../failure.js'
 import type { Terminal } from '../terminal.js'
 import { checkUsage, type ExistingState } from './check-usage.js'
-import { type CommandLimiter, withRedis } from './connect/connection.js'
+import { type CommandLimiter, type Connection, withRedis } from './connect/connection.js'
 import {
   parseDuration,
   parser,
@@ -17,7 +17,7 @@ import {
 } from './connect/options.js'
 import { formatInspection, formatKey } from './format-inspection.js'
 import { inspectKey, mismatches } from './inspect.js'
-import { keyOf, type LimiterConfig, type PolicyOptions, requiredConfig } from './policies.js'
+import { configOf, keyOf, type LimiterConfig, type PolicyOptions, registeredConfig } from './policies.js'
 
 /** The options of commands that change a key. */
 export interface MutateOptions extends RedisCommandOptions, PolicyOptions {
@@ -43,6 +43,8 @@ export interface Mutation {
    * Whether it refuses calls. If the key counts all calls together, it would affect all callers.
    */
   readonly refusesCalls?: boolean
+  /** Whether it needs the numbers of the policies. */
+  readonly needsNumbers?: boolean
   /**
    * Creates the change for the given policies. It throws on invalid arguments before the connection
    * is opened.
@@ -51,6 +53,10 @@ export interface Mutation {
 }
 
 const CHECK_HELP = `
+The policies:
+  Without --policy and --policies, the command uses the policies that limiters with the prefix have registered in the last
+  90 minutes. It fails if they differ.
+
 The check before a change:
   The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other
   keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong
@@ -77,17 +83,26 @@ export async function mutate(
   url: string | undefined,
   options: MutateOptions,
   terminal: Terminal,
-  { name, messages: [did, would], noop, refusesCalls = false, prepare }: Mutation,
+  { name, messages: [did, would], noop, refusesCalls = false, needsNumbers = false, prepare }: Mutation,
 ): Promise<ExitCode> {
-  const config = requiredConfig(options, name)
-  const run = prepare(config)
-  const key = asUsageError('--key', () => keyOf(options.key, config.policySet))
-  const affectsAll = refusesCalls && typeof key !== 'string' && key[GLOBAL] === true
-  if (affectsAll && options.yes !== true && options.dryRun !== true) {
-    await confirm(terminal, `${name} ${GLOBAL} affects every call of ${options.prefix}`)
+  const registered = async ({ reader }: Connection, prefix: string) => {
+    const { registeredPolicies } = await reader.find({ prefix, policies: [], key: prefix })
+    return registeredConfig(registeredPolicies, prefix, name, needsNumbers)
   }
-  const { inspection, isNoop } = await withRedis(url, options, terminal, async (connection) => {
+  const prepareWith = async (config: LimiterConfig) => {
+    const run = prepare(config)
+    const key = asUsageError('--key', () => keyOf(options.key, config.policySet))
+    const affectsAll = refusesCalls && typeof key !== 'string' && key[GLOBAL] === true
+    if (affectsAll && options.yes !== true && options.dryRun !== true) {
+      await confirm(terminal, `${name} ${GLOBAL} affects every call of ${options.prefix}`)
+    }
+    return { config, run, key }
+  }
+  const given = configOf(options)
+  const ready = given === undefined ? undefined : await prepareWith(given)
+  const { inspection, isNoop, config, key } = await withRedis(url, options, terminal, async (connection) => {
     const search = { names: undefined, scanMs: 0 }
+    const { config, run, key } = ready ?? (await prepareWith(await registered(connection, options.prefix)))
     const before = await checkUsage(connection, options, config, options.force === true ? undefined : options.scan)
     if (options.dryRun !== true) {
       const limiter = connection.limiter(config, options.prefix, options.tag)
@@ -97,7 +112,8 @@ export async function mutate(
         await limiter.close()
       }
     }
-    return { inspection: await inspectKey(connection, options, config, search), isNoop: noop?.applies(before) === true }
+    const inspection = await inspectKey(connection, options, config, search)
+    return { inspection, isNoop: noop?.applies(before) === true, config, key }
   })
   const isDone = options.dryRun !== true && !isNoop
   if (options.format === 'json') {

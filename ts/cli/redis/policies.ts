@@ -1,3 +1,4 @@
+import { statesOf } from '../../backends/redis/policy-registry.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import type { Policy } from '../../policies/policy.js'
 import { type Policies, type PolicySet, policySetOf } from '../../policies/policy-set.js'
@@ -28,14 +29,46 @@ export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | u
   return policies === undefined ? undefined : config(policies, policyOrSet(readJson(policies), policies))
 }
 
-/** The same for commands that require policies. */
-export function requiredConfig(options: PolicyOptions, command: string): LimiterConfig {
-  const given = configOf(options)
-  if (given === undefined) {
-    const why = "a key's name in Redis contains the name and the algorithm of its policy"
-    throw usageError(`${command} needs the limiter's --policy, or --policies: ${why}`)
+/**
+ * The policies that limiters have registered for a prefix in the last 90 minutes.
+ *
+ * @param command - The name of the command that needs them.
+ * @param needsNumbers - Whether the command needs their numbers, besides names and algorithms.
+ * @throws {CommandFailure} if none are registered, or several that differ.
+ */
+export function registeredConfig(
+  texts: readonly string[],
+  prefix: string,
+  command: string,
+  needsNumbers: boolean,
+): LimiterConfig {
+  const text = texts.at(-1)
+  const needs = `${command} needs the limiter's --policy, or --policies`
+  if (text === undefined) {
+    const why = `no limiter with the prefix ${prefix} has registered its policies in the last 90 minutes`
+    throw usageError(`${needs}: ${why}`)
   }
-  return given
+  const kinds = needsNumbers ? texts : texts.map((one) => statesOf(one).join('; '))
+  const other = kinds.find((kind) => kind !== kinds.at(-1))
+  if (other !== undefined) {
+    throw usageError(`${needs}: limiters with the prefix ${prefix} have used "${other}" and "${kinds.at(-1)}"`)
+  }
+  if (needsNumbers && /\b(tier|lease)=/.test(text)) {
+    throw usageError(`${needs}: the numbers of ${prefix} depend on the tier or on leases`)
+  }
+  const policies = new Map<string, string>()
+  for (const named of text.split('; ')) {
+    const [, name = '', policy = ''] = /^([^:]*): (.*)$/.exec(named) ?? []
+    if (!policies.has(name)) {
+      policies.set(name, policy.replace(/ (lease|tier)=\S+/g, ''))
+    }
+  }
+  const where = `the registered policies of ${prefix}`
+  const single = policies.size === 1 ? policies.get('default') : undefined
+  return config(
+    where,
+    single === undefined ? policyOrSet(Object.fromEntries(policies), where) : parsePolicyText(single, where),
+  )
 }
 
 function config(where: string, policies: Policy | Policies): LimiterConfig {

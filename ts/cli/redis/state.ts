@@ -66,6 +66,12 @@ type PolicyKindNumbers = { readonly algorithm: Policy['algorithm']; readonly lay
 /** The kinds of policies by their tag in the names of keys. */
 const KINDS = new Map<string, PolicyKindNumbers>(Object.values(POLICY_KINDS).map((kind) => [kind.tag, kind]))
 
+/** The algorithm and the layout of a tag in the names of keys. */
+export function kindOf(tag: string): Pick<KeyState, 'algorithm' | 'layout'> {
+  const { algorithm, layout } = KINDS.get(tag) as PolicyKindNumbers
+  return layout === undefined ? { algorithm } : { algorithm, layout }
+}
+
 /** The layout of a policy's states. */
 export function layoutOf(policy: Policy): KeyState['layout'] {
   const [kind] = algorithmOf(policy).encode(policy)

@@ -68,8 +68,8 @@ export async function scanUsage(
       const page = await reader.page({ prefix, ...one, pattern: '*:{*', count: PAGE })
       one.cursor = page.cursor
       read += page.found.length
-      for (const name of page.prefixes) {
-        prefixes.add(name)
+      for (const owner of page.owners) {
+        prefixes.add(owner.prefix)
       }
       for (const stored of page.found) {
         const { policy, algorithm, layout } = keyStateOf(stored, page.nowUs)

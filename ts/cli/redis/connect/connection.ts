@@ -5,7 +5,7 @@ import { escapeControls, type Terminal } from '../../terminal.js'
 import type { LimiterConfig } from '../policies.js'
 import { clusterOptions, redisEndpointOf } from './endpoint.js'
 import { type MasterNodes, RedisKeyReader } from './key-reader.js'
-import type { RedisCommandOptions } from './options.js'
+import type { RedisOptions } from './options.js'
 
 /** A limiter with any policies. */
 export type CommandLimiter = RateLimiter<string, string, object>
@@ -21,7 +21,7 @@ export class Connection {
   ) {}
 
   /** Connects. Rejects if Redis cannot be reached. */
-  static async open(url: string | undefined, given: RedisCommandOptions, terminal: Terminal): Promise<Connection> {
+  static async open(url: string | undefined, given: RedisOptions, terminal: Terminal): Promise<Connection> {
     const { options, isExposed } = redisEndpointOf(url, given, terminal)
     if (isExposed) {
       const better = 'REDIS_URL or --url-file hides it'
@@ -67,7 +67,7 @@ export class Connection {
 /** Connects, runs a function, and closes the connection. */
 export async function withRedis<T>(
   url: string | undefined,
-  given: RedisCommandOptions,
+  given: RedisOptions,
   terminal: Terminal,
   use: (connection: Connection) => Promise<T>,
 ): Promise<T> {

@@ -1,15 +1,19 @@
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { TollgateError } from '../../../api/error.js'
 import { millisOf } from '../../../input/duration.js'
-import { nameOf } from '../../../input/options.js'
+import { prefixOf } from '../../../input/options.js'
 import type { EndpointOptions } from './endpoint.js'
 
 /** The options of all commands that use Redis. */
-export interface RedisCommandOptions extends EndpointOptions {
-  readonly prefix: string
+export interface RedisOptions extends EndpointOptions {
   /** In milliseconds. */
   readonly timeout: number
   readonly format: 'text' | 'json'
+}
+
+/** The options of the commands on a prefix. */
+export interface RedisCommandOptions extends RedisOptions {
+  readonly prefix: string
 }
 
 const ENDPOINT_HELP = `
@@ -19,16 +23,28 @@ The address of Redis:
   For a Redis Cluster, give the URL of any node. With --sentinel, give the URL of a sentinel; the password of the
   sentinel itself is REDIS_SENTINEL_PASSWORD.`
 
-/** Adds the options of all commands that use Redis. */
+/** Adds the options of the commands on a prefix. */
 export function withEndpointOptions(command: Command): Command {
-  return command
-    .addArgument(new Argument('[url]', 'redis://, rediss:// (TLS) or redis+unix://; default: REDIS_URL'))
-    .option('--url-file <file>', 'a file with the URL')
-    .requiredOption(
+  return withRedisOptions(command, () =>
+    command.requiredOption(
       '--prefix <prefix>',
       "the limiter's prefix",
-      parser((text) => nameOf('it', text)),
-    )
+      parser((text) => prefixOf(text, 'it')),
+    ),
+  )
+}
+
+/**
+ * Adds the options of all commands that use Redis.
+ *
+ * @param addSubject - Adds the options that come after the address in the help.
+ */
+export function withRedisOptions(command: Command, addSubject: () => void = () => {}): Command {
+  command
+    .addArgument(new Argument('[url]', 'redis://, rediss:// (TLS) or redis+unix://; default: REDIS_URL'))
+    .option('--url-file <file>', 'a file with the URL')
+  addSubject()
+  return command
     .option('--sentinel <master>', 'the URL is that of a sentinel that monitors this master')
     .option('--cluster-tags <n>', "the store's cluster.tags, if it has any", parser(wholeNumberIn(1, 16_384)))
     .option('--ca <file>', 'the trusted certificates (PEM), in place of those of Mozilla')

@@ -1,0 +1,47 @@
+import { Command, Option } from 'commander'
+import { EXIT, type ExitCode } from '../exit-codes.js'
+import { withRedis } from '../redis/connect/connection.js'
+import { parseDuration, parser, type RedisOptions, withRedisOptions } from '../redis/connect/options.js'
+import { formatPrefixes, listPrefixes } from '../redis/prefixes.js'
+import type { Terminal } from '../terminal.js'
+
+interface PrefixesOptions extends RedisOptions {
+  /** In milliseconds. */
+  readonly for: number
+}
+
+const HELP = `
+What it prints:
+  The prefixes of the keys that limiters wrote, the number of these keys, and their policies. Limiters that were called
+  in the last 90 minutes have registered the numbers of their policies; of others the names and algorithms are shown.
+  It scans the names of all keys, with SCAN.
+  Exit code 1: no key is that of a limiter.
+
+Examples:
+  npx tollgate prefixes redis://localhost
+  npx tollgate prefixes --for 1m --format json`
+
+/** `tollgate prefixes`: lists the prefixes of limiters. */
+export function prefixesCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
+  const command = new Command('prefixes')
+    .summary('list the prefixes of limiters, with their policies')
+    .description('Lists the prefixes of limiters. Read-only.')
+  return withRedisOptions(command)
+    .addOption(
+      new Option('--for <duration>', 'maximum time for scanning keys')
+        .default(5_000, '5s')
+        .argParser(parser(parseDuration)),
+    )
+    .addHelpText('after', HELP)
+    .action(async (url: string | undefined, options: PrefixesOptions) => {
+      const { server, list } = await withRedis(url, options, terminal, async (connection) => {
+        return { server: connection.name, list: await listPrefixes(connection, options.for) }
+      })
+      terminal.stdout.write(
+        options.format === 'json'
+          ? `${JSON.stringify({ server, ...list }, undefined, 2)}\n`
+          : formatPrefixes(server, list),
+      )
+      done(list.prefixes.length === 0 ? EXIT.no : EXIT.fine)
+    })
+}

@@ -425,9 +425,7 @@ impl CompoundOracle {
     fn main_number(&self, number: usize, now: u64) -> Option<u64> {
         match (self.pairs[number].0, self.spec(number, now)) {
             (Spec::Gcra(limiters), Spec::Gcra(own)) => {
-                let limit =
-                    u128::from(own.units) * u128::from(limiters.period) / u128::from(own.period);
-                Some(limit.min((1 << 53) - 1) as u64)
+                Some(own.units * limiters.period / own.period)
             }
             (_, Spec::Continuous(own) | Spec::Interval(own)) => Some(own.rate.burst),
             _ => None,

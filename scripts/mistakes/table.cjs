@@ -119,7 +119,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter({ a: policy, b: gcra({ limit: 1, period: '1s', per: 'ip' }) }), /per must be given for all/],
     [() => new RateLimiter(policy, { store: redis }), /prefix is required/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'my api' }), /letters, digits, _/],
-    [() => new RateLimiter(policy, { store: redis, prefix: 'api:' }), /letters, digits, _/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'api:' }), /leave out the colon at the end/],
     [() => new RateLimiter(policy, { store: client, prefix: 'api' }), /RedisStore\.from\(client\)/],
     [() => new RateLimiter(policy, { store: createClient(), prefix: 'api' }), /RedisStore\.from\(client\)/],
     [() => new RateLimiter(policy, { store: RedisStore, prefix: 'api' }), /new RedisStore/],

@@ -32,6 +32,34 @@ describe('without the platform package', () => {
     expect(causes).toContainEqual(expect.stringContaining(`Cannot find module '${name}'`))
   })
 
+  test('TOLLGATE_ENGINE=wasm runs the same program with the embedded store, and says that it has no Redis', async () => {
+    const program = `
+      const { calendarWindow, gcra, RateLimiter, RedisStore } = require('tollgate')
+      const limiter = new RateLimiter({
+        rate: gcra({ limit: 1, period: '1m' }),
+        day: calendarWindow({ limit: 9, every: 'day', timeZone: 'Asia/Shanghai' }),
+      })
+      const statuses = [1, 2].map(() => limiter.takeSync('user:42').status)
+      let message
+      try {
+        new RedisStore('redis://127.0.0.1:9')
+      } catch (error) {
+        message = error.code + ': ' + error.message
+      }
+      console.log(JSON.stringify({ statuses, message }))`
+    const chosen = (engine: string) => [`process.env.TOLLGATE_ENGINE = '${engine}'`, program].join('\n')
+    expect(await jsonOutput(bare, '--eval', chosen('wasm'))).toEqual({
+      statuses: ['allowed-last', 'refused'],
+      message:
+        'INVALID_OPTION: RedisStore needs the addon: TOLLGATE_ENGINE=wasm has the embedded store alone; ' +
+        "use RedisStore.from(client) of 'tollgate/wasm'",
+    })
+    await expect(run('node', ['--eval', chosen('native')], bare)).rejects.toThrow('Or set TOLLGATE_ENGINE=wasm')
+    await expect(run('node', ['--eval', chosen('rust')], bare)).rejects.toThrow(
+      'tollgate: TOLLGATE_ENGINE must be native or wasm, got "rust"',
+    )
+  })
+
   test('a program that imports it ends with the same message', async () => {
     copyPrograms(bare, 'plain.mjs')
     await expect(run('node', ['plain.mjs'], bare)).rejects.toThrow(

@@ -26,29 +26,59 @@ const ADVICE_ON_DENO = [
   "'tollgate/wasm' needs no permission, and has the embedded store.",
 ].join(' ')
 
-const addon = load()
+/** The variable that chooses the engine: `native`, the default, or `wasm`. */
+const ENGINE_VARIABLE = 'TOLLGATE_ENGINE'
 
-/** The engine of embedded stores. */
-export const engine: Engine = {
-  MemoryStore: addon.NativeMemoryStore,
-  PolicySet: addon.NativePolicySet,
-  Policy: addon.NativePolicy,
-  elapsedMs: addon.elapsedMs,
-  LimiterRegistry: addon.LimiterRegistry,
+/** The classes of the addon that have no counterpart in WebAssembly. */
+type RedisClasses = Pick<typeof native, 'NativeInspector' | 'NativeRedisStore'>
+
+/** Stands for the classes of the addon where WebAssembly was chosen. */
+class NeedsAddon {
+  constructor() {
+    const rule = `needs the addon: ${ENGINE_VARIABLE}=wasm has the embedded store alone`
+    throw new Error(`${rule}; use RedisStore.from(client) of 'tollgate/wasm'`)
+  }
 }
 
-export const { NativeInspector, NativeRedisStore } = addon
+const loaded = load()
+
+/** The engine of embedded stores. */
+export const engine: Engine = loaded.engine
+
+export const { NativeInspector, NativeRedisStore }: RedisClasses = loaded
 
 /**
- * Loads the addon with the generated loader.
+ * Loads the engine: the addon, or WebAssembly if the environment chooses it. A failure of the addon
+ * never chooses it: it is slower, and has no Redis.
+ */
+function load(): RedisClasses & { readonly engine: Engine } {
+  const addon = loadAddon()
+  if (addon === undefined) {
+    // Not this module's own `require`: bundlers would add the engine to every program.
+    const { engine } = createRequire(__filename)('../wasm/engine/engine.js') as { readonly engine: Engine }
+    return { engine, ...({ NativeInspector: NeedsAddon, NativeRedisStore: NeedsAddon } as unknown as RedisClasses) }
+  }
+  const { NativeMemoryStore: MemoryStore, NativePolicySet: PolicySet, NativePolicy: Policy } = addon
+  const { elapsedMs, LimiterRegistry, NativeInspector, NativeRedisStore } = addon
+  return { engine: { MemoryStore, PolicySet, Policy, elapsedMs, LimiterRegistry }, NativeInspector, NativeRedisStore }
+}
+
+/**
+ * Loads the addon with the generated loader; `undefined` if the environment chooses WebAssembly.
  *
  * @throws {Error} With advice if this process can load no addon; its `cause` is the loader's error.
  */
-function load(): typeof native {
+function loadAddon(): typeof native | undefined {
   try {
+    if (isWasmChosen()) {
+      return undefined
+    }
     // Not an import: the failure of an import cannot be caught.
     return require('../../native.js') as typeof native
   } catch (error) {
+    if (error instanceof RangeError) {
+      throw error
+    }
     if (lacksPermission(error)) {
       throw new Error(`tollgate: ${ADVICE_ON_DENO}`, { cause: error })
     }
@@ -59,6 +89,15 @@ function load(): typeof native {
     const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new Error(`tollgate: ${advice(platform(), messagesOf(cause))}`, { cause })
   }
+}
+
+/** @throws {RangeError} for an unknown engine. */
+function isWasmChosen(): boolean {
+  const chosen = process.env[ENGINE_VARIABLE] ?? 'native'
+  if (chosen !== 'native' && chosen !== 'wasm') {
+    throw new RangeError(`tollgate: ${ENGINE_VARIABLE} must be native or wasm, got ${JSON.stringify(chosen)}`)
+  }
+  return chosen === 'wasm'
 }
 
 /**
@@ -73,7 +112,7 @@ function advice(name: string, messages: readonly string[]): string {
   if (!PLATFORMS.includes(name)) {
     return [
       `there is no addon for this platform, ${name}, only for ${PLATFORMS.join(', ')}.`,
-      "Elsewhere use 'tollgate/wasm', which needs none and has the embedded store; or build the addon from the sources",
+      `Elsewhere use 'tollgate/wasm', or set ${ENGINE_VARIABLE}=wasm: this engine needs none and has the embedded store; or build the addon from the sources`,
       '(`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the path of the tollgate.*.node file that',
       'this makes.',
     ].join(' ')
@@ -92,7 +131,7 @@ function adviceIfMissing(name: string): string {
     'It is an optional dependency, so npm says nothing when it leaves it out. Usual reasons: `--omit=optional`,',
     '`--no-optional` or `omit=optional` in .npmrc; a package-lock.json written, or a node_modules copied, on another',
     'platform. Remove both and run `npm install` here without these options, or add the package by itself:',
-    `\`npm install tollgate-${name}@${version()}\`.`,
+    `\`npm install tollgate-${name}@${version()}\`. Or set ${ENGINE_VARIABLE}=wasm, for a slower engine without Redis.`,
   ].join(' ')
 }
 

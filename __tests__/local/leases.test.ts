@@ -378,7 +378,8 @@ test('a lease ends with its window', async () => {
   const window = 1_000
   const { limiter } = limitersOf(calendarWindow({ limit: 100_000, every: window }), { lease: '1m' })
   const leasedIn = new Set<number>()
-  const end = performance.now() + 3 * window
+  // The first window and the last one are cut off, and on a busy machine a lease may come late.
+  const end = performance.now() + 5 * window
   while (performance.now() < end) {
     const { at, resetAfterMs, source } = await limiter.take('a')
     if (source === 'lease') {

@@ -118,7 +118,7 @@ fn a_refused_call_leaves_value_and_ttl_as_they_were() {
     for (index, policy) in policies().into_iter().enumerate() {
         let key = format!("key {index}");
         let name = name(&policy, &key);
-        let limit = take(&mut server, &policy, &key, 1).limit;
+        let limit = take(&mut server, &policy, &key, 1).capacity;
         take(&mut server, &policy, &key, limit - 1);
         for cost in [limit, limit + 1] {
             // Computed for each policy: the shortest may have drained, so that the call before was
@@ -150,7 +150,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
     let mut server = Server::start();
     for (index, policy) in policies().into_iter().enumerate() {
         let key = format!("key {index}");
-        let limit = take(&mut server, &policy, &key, 1).limit;
+        let limit = take(&mut server, &policy, &key, 1).capacity;
         let before = state(&mut server, &name(&policy, &key));
         let mut batch = CallBatch::new();
         for (key, cost) in [(key.as_str(), 0), ("never used", 0), (key.as_str(), limit + 1)] {

@@ -5,10 +5,12 @@
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../api/decision.js'
-import { checkCount } from '../input/options.js'
+import { TollgateError } from '../api/error.js'
+import { checkCount, invalid } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
+import { mergedOptions } from './shared/merged-options.js'
 import { applyOutcome, closeSignal, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 
@@ -22,6 +24,14 @@ declare module 'fastify' {
      * property yourself.
      */
     rateLimit?: Decision
+  }
+
+  interface FastifyContextConfig {
+    /**
+     * How the plugin of `tollgate/fastify` limits the route: options that replace those of the plugin,
+     * or `false` for a route without a limit.
+     */
+    rateLimit?: FastifyRouteOptions | false
   }
 }
 
@@ -46,6 +56,21 @@ export type FastifyRateLimitOptions<K = string, N extends string = string> = Rat
 export type FastifyPluginOptions =
   | FastifyRateLimitOptions
   | FastifyRateLimitOptions<{ readonly [part: string]: string }>
+
+/**
+ * The options of a route, as `config.rateLimit`: any of the plugin's options. Without a `limiter`, the
+ * plugin's limiter decides.
+ */
+export type FastifyRouteOptions = Partial<
+  RateLimitOptions<FastifyKey, string, FastifyArgs> &
+    Pick<FastifyRateLimitOptions, 'handler' | 'onError'> & {
+      /** Makes the key of a request. Default: the plugin's function. */
+      readonly key: KeyFunction<FastifyKey, FastifyArgs>
+    }
+>
+
+/** A key of any limiter. */
+export type FastifyKey = string | { readonly [part: string]: string }
 
 /** A hook for `onRequest` or for a later hook before the route's handler. */
 export type FastifyRateLimitHook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
@@ -103,16 +128,52 @@ function send(reply: FastifyReply, { status, message, type }: OwnResponse): void
 
 const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options) => {
   const { requestProperty = 'rateLimit' } = options
-  const hook = rateLimit(options as FastifyRateLimitOptions)
+  const common = rateLimit(options as FastifyRateLimitOptions)
+  /** The hooks of routes with their own options, by these options. */
+  const hooks = new WeakMap<object, FastifyRateLimitHook>()
+  const hookFor = (own: FastifyRouteOptions, route: string): FastifyRateLimitHook => {
+    const hook = hooks.get(own) ?? routeHook(options as FastifyRateLimitOptions, own, route)
+    hooks.set(own, hook)
+    return hook
+  }
   if (!fastify.hasRequestDecorator(requestProperty)) {
     // Declared once, so that all requests have the same shape.
     fastify.decorateRequest(requestProperty, undefined)
   }
-  fastify.addHook('onRequest', hook)
+  // Options of routes that are registered from now on are checked at once.
+  fastify.addHook('onRoute', ({ config, method, url }) => {
+    const own = config?.rateLimit
+    if (own !== undefined && own !== false) {
+      hookFor(own, `${[method].flat().join(', ')} ${url}`)
+    }
+  })
+  fastify.addHook('onRequest', async (request, reply) => {
+    // A request to an unknown route has no configuration.
+    const own = request.routeOptions.config?.rateLimit
+    return own === false ? undefined : (own === undefined ? common : hookFor(own, request.url))(request, reply)
+  })
 }
 
 /**
- * Limits all requests of the instance in which it is registered, and of its children.
+ * The hook of a route with its own options.
+ *
+ * @param route - The method and the path, for messages.
+ */
+function routeHook(common: FastifyRateLimitOptions, own: FastifyRouteOptions, route: string): FastifyRateLimitHook {
+  if (typeof own !== 'object' || own === null) {
+    throw invalid('INVALID_OPTION', `${route}: config.rateLimit`, 'must be an object of options, or false', own)
+  }
+  try {
+    return rateLimit(mergedOptions(common, own as Partial<FastifyRateLimitOptions>))
+  } catch (error) {
+    const { message } = error as Error
+    throw new TollgateError('INVALID_OPTION', `${route}: config.${message}`, { cause: error })
+  }
+}
+
+/**
+ * Limits all requests of the instance in which it is registered, and of its children. A route may
+ * replace options, or have no limit, with `config: { rateLimit: … }`.
  *
  * @example
  * await app.register(rateLimit, { limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) })

@@ -1,6 +1,7 @@
 import { type CanActivate, type ExecutionContext, HttpException, Inject, Injectable, Optional } from '@nestjs/common'
 import { Reflector } from '@nestjs/core'
 import { TollgateError } from '../../api/error.js'
+import { mergedOptions } from '../shared/merged-options.js'
 import {
   applyOutcome,
   type FastifyReplyLike,
@@ -80,7 +81,7 @@ export class RateLimitGuard implements CanActivate {
     if (existing !== undefined) {
       return existing
     }
-    const options = withOwnLimiter({ ...this.#options, ...overrides } as AnyNestOptions, overrides)
+    const options = mergedOptions(this.#options ?? ({} as AnyNestOptions), overrides)
     const entry = { requestLimiter: new RequestLimiter('RateLimit', options, ADAPTER), options }
     this.#requestLimiters.set(overrides ?? this, entry)
     return entry
@@ -109,22 +110,6 @@ function exceptionFor({ message, status, type }: OwnResponse, context: Execution
     }
   }
   return new HttpException(message, status)
-}
-
-/**
- * The module's `tier` does not apply to a route whose own limiter has no tiers, and its `delay` not to
- * a route with its own limiter, which may be unable to wait.
- */
-function withOwnLimiter(options: AnyNestOptions, overrides: Partial<AnyNestOptions> = {}): AnyNestOptions {
-  const { limiter } = overrides
-  if (limiter === undefined) {
-    return options
-  }
-  const { tier, delay, ...others } = options
-  const { tiers = {} } = limiter as { readonly tiers?: object }
-  const keepsTier = tier !== undefined && ('tier' in overrides || Object.keys(tiers).length > 0)
-  const keepsDelay = delay !== undefined && 'delay' in overrides
-  return { ...others, ...(keepsTier && { tier }), ...(keepsDelay && { delay }) } as AnyNestOptions
 }
 
 // The effect of @Injectable() and @Inject(): this package is compiled without decorators.

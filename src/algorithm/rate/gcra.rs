@@ -34,9 +34,20 @@ impl Gcra {
     /// override is unknown: a state has a rate in lowest terms.
     pub(crate) fn limit_at(&self, rate: &Rate) -> u64 {
         let RateNumbers { units, period, .. } = rate.numbers();
-        let limit = u128::from(units) * u128::from(self.period) / u128::from(period);
-        u64::try_from(limit).map_or(MAX_SAFE, |limit| limit.min(MAX_SAFE))
+        multiplied_and_divided(units, self.period, period).min(MAX_SAFE)
     }
+}
+
+/// a·b/c, rounded down, of numbers below 2^53; at most `u64::MAX`. The product may need more than 64
+/// bits. A division of 128 bits would make the WebAssembly module 1 % larger.
+fn multiplied_and_divided(a: u64, b: u64, c: u64) -> u64 {
+    let (mut quotient, mut rest) = (0_u64, 0);
+    for bit in (0..53).rev() {
+        rest = 2 * rest + if a >> bit & 1 > 0 { b } else { 0 };
+        quotient = quotient.saturating_mul(2).saturating_add(rest / c);
+        rest %= c;
+    }
+    quotient
 }
 
 impl RateBased for Gcra {
@@ -64,6 +75,25 @@ mod tests {
             }
         }
         assert_eq!(admitted, [0, 0, 0, 100_000, 200_000, 300_000]);
+    }
+
+    #[test]
+    fn products_of_53_bits_are_divided_exactly() {
+        const MAX: u64 = MAX_SAFE;
+        for (a, b, c) in [(0, 7, 3), (7, 3, 2), (MAX, MAX, MAX), (MAX, 3, 7), (5, MAX, MAX - 1)] {
+            let exact = u128::from(a) * u128::from(b) / u128::from(c);
+            assert_eq!(u128::from(multiplied_and_divided(a, b, c)), exact, "{a} {b} {c}");
+        }
+        assert_eq!(multiplied_and_divided(MAX, MAX, 1), u64::MAX);
+    }
+
+    #[test]
+    fn the_limit_at_another_rate_is_that_of_the_own_period() {
+        let own = Gcra::new(100, 60_000_000, 20).unwrap();
+        assert_eq!(own.limit(), 100);
+        let at = |limit, period| own.limit_at(Gcra::new(limit, period, 1).unwrap().rate());
+        assert_eq!([at(250, 60_000_000), at(1, 1_000_000), at(7, 480_000_000)], [250, 60, 0]);
+        assert_eq!(at(1_000_000_000, 1), MAX_SAFE);
     }
 
     #[test]

@@ -28,14 +28,17 @@ impl Codec for SlidingLog {
     }
 
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
-        let (limits, rest) = numbers.get(3..)?.as_chunks();
+        let (&[_, precision, _], numbers) = numbers.split_first_chunk()?;
+        let (limits, rest) = numbers.as_chunks();
         let limit = |&[limit, window]: &[u64; 2]| LogLimit { limit, window };
         let limits: Vec<_> = limits.iter().map(limit).collect();
         let same_count = rest.is_empty() && limits.len() == self.limits().len();
         let policy = if !same_count {
             return None;
         } else if self.named_limits() > 0 {
-            Self::with_limits(&limits, Some(self.precision()))
+            // That of the override: the limiter's may have changed since, and may be longer than the
+            // override's windows.
+            Self::with_limits(&limits, Some(precision))
         } else {
             Self::new(limits[0].limit, limits[0].window, self.counts_refused())
         };
@@ -94,4 +97,26 @@ pub(crate) fn summary(words: &[Vec<u8>]) -> Option<KeySummary> {
         metadata,
         ..KeySummary::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The precision of the limiter may have become longer than the windows of an override.
+    #[test]
+    fn an_override_keeps_its_own_precision() {
+        let log = |window, precision| {
+            let limits =
+                [(1, window), (2, 2 * window)].map(|(limit, window)| LogLimit { limit, window });
+            SlidingLog::with_limits(&limits, Some(precision)).unwrap()
+        };
+        let (limiters, own) = (log(3_000, 3_000), log(10, 1));
+        let mut request = Vec::new();
+        own.push_policy(&mut request);
+        let doubles = request.as_chunks().0.iter();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+        let numbers: Vec<_> = doubles.map(|&bytes| f64::from_be_bytes(bytes) as u64).collect();
+        assert_eq!(limiters.with_override(&numbers), Some(Policy::SlidingLog(own)));
+    }
 }

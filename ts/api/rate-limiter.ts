@@ -220,8 +220,7 @@ export interface RateLimiter<
    * refunded. Required for a copy.
    * @param options - The key of the decision. Required for a copy, which contains no key. A copy of
    * a decision whose `source` is not `'store'` refunds nothing. Each refund of a copy counts: for
-   * work that may be retried elsewhere, use {@link RateLimiter.reserve | reserve} and `settle`,
-   * which settle once.
+   * work that may be retried elsewhere, use `reserve` and `settle`, which settle once.
    * @returns The units refunded: under several policies the most that one of them refunded.
    */
   refund(decision: Decision<N>, units?: number, options?: RefundOptions<K>): Promise<number>

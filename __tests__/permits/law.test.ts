@@ -170,3 +170,20 @@ test('a holder that is killed frees its permit within its life', async () => {
   expect((await limiter.peek('hot', 0)).remaining).toBe(LIMIT)
   await limiter.close()
 })
+
+test('a permit whose answer comes after its life is an error, and is released', async () => {
+  await using server = await RedisServer.start()
+  await using proxy = await TcpProxy.start(server)
+  await using store = new RedisStore({ url: proxy.url, commandTimeoutMs: 5_000 })
+  const limiter = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store, prefix: 'late' })
+  await limiter.peek('k', 0)
+  for (const maxWaitMs of [0, 5_000]) {
+    proxy.hold('down')
+    const call = limiter.acquire('k', { maxWaitMs })
+    await sleep(600)
+    proxy.release()
+    await expect(call).rejects.toMatchObject({ code: 'PERMIT_LOST', charged: false })
+  }
+  expect((await limiter.acquire('k')).allowed).toBe(true)
+  await limiter.close()
+})

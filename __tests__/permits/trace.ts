@@ -35,6 +35,16 @@ export interface Excess {
   readonly key: string
   readonly at: number
   readonly units: number
+  /** The holders at that time. */
+  readonly holders: readonly string[]
+}
+
+/** Units of a key that a holder got or, negative, gave back. */
+interface Change {
+  readonly id: string
+  readonly key: string
+  readonly at: number
+  readonly units: number
 }
 
 /** The first time at which more than `limit` units of a key were held, if there is one. */
@@ -42,19 +52,30 @@ export function findExcess(traces: readonly ProcessTrace[], limit: number): Exce
   const changes = traces.flatMap(changesOf)
   // Units that end and start at the same time are not held together.
   changes.sort((a, b) => a.at - b.at || a.units - b.units)
-  const held = new Map<string, number>()
-  for (const { key, at, units } of changes) {
-    const now = (held.get(key) ?? 0) + units
-    held.set(key, now)
-    if (now > limit) {
-      return { key, at, units: now }
+  const held = new Map<string, Map<string, Change>>()
+  for (const change of changes) {
+    const { id, key, at } = change
+    const holders = held.get(key) ?? new Map<string, Change>()
+    held.set(key, holders)
+    if (change.units < 0) {
+      holders.delete(id)
+      continue
+    }
+    holders.set(id, change)
+    const units = [...holders.values()].reduce((sum, holder) => sum + holder.units, 0)
+    if (units > limit) {
+      return { key, at, units, holders: [...holders.values()].map(textOf) }
     }
   }
   return undefined
 }
 
+function textOf({ id, units, at }: Change): string {
+  return `${id}: ${units} since ${at}`
+}
+
 /** The units that start and end in a process. */
-function changesOf({ events, interruptions }: ProcessTrace): Excess[] {
+function changesOf({ events, interruptions }: ProcessTrace): Change[] {
   const ends = new Map(events.filter(({ kind }) => kind === 'end').map(({ id, at }) => [id, at]))
   return events.flatMap((event) => {
     if (event.kind === 'end') {
@@ -63,9 +84,12 @@ function changesOf({ events, interruptions }: ProcessTrace): Excess[] {
     const { id, key, units, at } = event
     const interrupted = interruptions.find(({ from, to }) => from >= at && (ends.get(id) ?? Infinity) >= to)
     const end = Math.min(ends.get(id) ?? Infinity, interrupted?.from ?? Infinity)
+    if (end <= at) {
+      return []
+    }
     return [
-      { key, at, units },
-      { key, at: Math.max(at, end), units: -units },
+      { id, key, at, units },
+      { id, key, at: end, units: -units },
     ]
   })
 }

@@ -16,7 +16,8 @@ import type { Decision } from './decision.js'
  * - `CLOSED`: the limiter has been closed.
  * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWaitMs`, the key is
  *   blocked, or the cost can never fit. {@link TollgateError.decision} tells which.
- * - `PERMIT_LOST`: the reason of the aborted `signal` of a permit that could not be renewed.
+ * - `PERMIT_LOST`: the reason of the aborted `signal` of a permit that could not be renewed; also the
+ *   error of an `acquire` whose answer came after the life of the permit.
  * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
  *   web platform.
  */

@@ -25,6 +25,11 @@ export interface StoredPermit extends PermitRequest {
 /** The part of the life of a permit after which its signal is aborted. */
 const LAST_PART = 0.9
 
+/** Whether it is too late to use a permit that was asked for, or renewed, at `since`. */
+export function isAboutToExpire({ expiresMs, since }: Pick<PermitRequest, 'expiresMs' | 'since'>, now: number): boolean {
+  return now - since >= expiresMs * LAST_PART
+}
+
 /** A permit that this process holds: renews it, and tells its holder when it is lost. */
 export class HeldPermit {
   readonly stored: StoredPermit
@@ -66,10 +71,11 @@ export class HeldPermit {
 
   /** Renews the permit if it is time, and aborts the signal if it is about to be lost. */
   check(): void {
-    const age = this.#now() - this.#renewedAt
-    if (age >= this.stored.expiresMs * LAST_PART) {
+    const now = this.#now()
+    const { expiresMs } = this.stored
+    if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {
       this.lose()
-    } else if (!this.#isRenewing && age >= this.stored.expiresMs / 3) {
+    } else if (!this.#isRenewing && now - this.#renewedAt >= expiresMs / 3) {
       void this.#renew()
     }
   }

@@ -5,7 +5,7 @@ import type { WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
-import { HeldPermit, type PermitRequest, type StoredPermit } from './held-permit.js'
+import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
 import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
@@ -137,10 +137,15 @@ export class PermitPool {
     this.#requests++
     try {
       const { decision } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
-      if (!this.#isClosed) {
+      // The answer may come after the life of the permit, because the process or the network stood still.
+      const isLost = decision.allowed && decision.source !== 'none' && isAboutToExpire(asked, this.#time.elapsedMs())
+      if (!this.#isClosed && !isLost) {
         return { decision, asked }
       }
-      await this.#leave(currentBackend, keys, id, decision.source)
+      void this.#leave(currentBackend, keys, id, decision.source)
+      if (!this.#isClosed) {
+        throw new TollgateError('PERMIT_LOST', 'the permit had expired when the answer of the store came')
+      }
     } catch (error) {
       if (!TollgateError.is(error) || error.charged === 'unknown') {
         void this.#leave(currentBackend, keys, id, 'store')
@@ -191,8 +196,6 @@ export class PermitPool {
     if (permit.stored.decision.source !== 'none') {
       this.#held.add(permit)
       this.#setTimer(permit.stored)
-      // The answer may be so late that the permit is lost.
-      permit.check()
     }
   }
 

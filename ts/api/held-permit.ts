@@ -26,7 +26,10 @@ export interface StoredPermit extends PermitRequest {
 const LAST_PART = 0.9
 
 /** Whether it is too late to use a permit that was asked for, or renewed, at `since`. */
-export function isAboutToExpire({ expiresMs, since }: Pick<PermitRequest, 'expiresMs' | 'since'>, now: number): boolean {
+export function isAboutToExpire(
+  { expiresMs, since }: Pick<PermitRequest, 'expiresMs' | 'since'>,
+  now: number,
+): boolean {
   return now - since >= expiresMs * LAST_PART
 }
 

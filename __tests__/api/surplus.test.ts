@@ -12,6 +12,7 @@ import * as fetch from '../../ts/middleware/fetch.js'
 import * as hono from '../../ts/middleware/hono.js'
 import * as koa from '../../ts/middleware/koa.js'
 import * as nest from '../../ts/middleware/nest.js'
+import * as testing from '../../ts/testing/index.js'
 import { failureOf } from '../failure.js'
 import { Collector } from '../metrics/collect.js'
 import { CORE, functionsOf, methodsOf, refusesSurplus, type Signature, SYNC_METHODS } from './surplus.js'
@@ -50,6 +51,22 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
       ],
       'OutgoingClient.status': [[], 'status takes no arguments'],
       'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
+    },
+  ],
+  [
+    'tollgate/testing',
+    testing,
+    {
+      TestClock: [['2026-01-01'], 'TestClock takes its first time'],
+      'TestClock.now': [[], 'now takes no arguments'],
+      'TestClock.advance': [['1s'], 'advance takes a duration'],
+      'TestClock.advanceTo': [['2027-01-01'], 'advanceTo takes a time'],
+      'TestClock.advanceUntil': [[Promise.resolve(), {}], 'advanceUntil takes a promise and options'],
+      'TestClock.sleep': [['1s'], 'sleep takes a duration'],
+      'TestClock.setTimeout': [[() => {}, 1], 'setTimeout takes a function and milliseconds'],
+      'TestClock.setInterval': [[() => {}, 1], 'setInterval takes a function and milliseconds'],
+      'TestClock.clearTimeout': [[{}], 'clearTimeout takes a timer'],
+      'TestClock.clearInterval': [[{}], 'clearInterval takes a timer'],
     },
   ],
   ['tollgate/express', express, { ipKey, rateLimit }],
@@ -96,8 +113,8 @@ const CALLED_BY_OTHERS = [
   /^TollgateStore\.(init|get|increment|decrement|resetKey)$/,
 ]
 
-/** The methods of a client that return a promise. */
-const ASYNC = /^OutgoingClient\.(schedule|fetch)$/
+/** The methods of a client and a clock that return a promise. */
+const ASYNC = /^(OutgoingClient\.(schedule|fetch)|TestClock\.(advance.*|sleep))$/
 
 /** Members that fail whatever their arguments are. */
 const ERRORS = [/^RedisStore\.from$/]
@@ -125,6 +142,7 @@ describe.each(MODULES)('%s', (_name, module, signatures) => {
       RedisStore: store,
       RateLimitModule,
       OutgoingClient,
+      TestClock: new testing.TestClock(),
     }
     const subject = owner === 'Reservation' ? await limiter.reserve('b', 1) : (subjects[owner] as object)
     const isAsync =

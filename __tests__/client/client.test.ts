@@ -1,4 +1,4 @@
-/** `OutgoingClient` by a fake clock: order, limits, retries, blocks and the end. */
+/** `OutgoingClient` by a `TestClock`: order, limits, retries, blocks and the end. */
 
 import { type ClientLimiter, OutgoingClient } from '../../ts/client/index.js'
 import {
@@ -12,21 +12,20 @@ import {
   TollgateError,
   tiers,
 } from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
+
+let clock: TestClock
 
 beforeEach(() => {
-  jest.useFakeTimers()
-})
-
-afterEach(() => {
-  jest.useRealTimers()
+  clock = new TestClock()
 })
 
 const limiterOf = <const P extends Policy | Policies>(policy: P) => {
-  return new RateLimiter(policy, { store: new MemoryStore({ clock: () => Date.now() }), prefix: 'out' })
+  return new RateLimiter(policy, { store: new MemoryStore({ clock }), prefix: 'out' })
 }
 
 /** Waits for everything that is due up to a time from now. */
-const pass = (millis: number) => jest.advanceTimersByTimeAsync(millis)
+const pass = (millis: number) => clock.advance(`${millis}ms`)
 
 const refusal = (seconds?: number) => {
   return new Response(null, { status: 429, headers: seconds === undefined ? {} : { 'Retry-After': String(seconds) } })
@@ -34,12 +33,12 @@ const refusal = (seconds?: number) => {
 
 describe('turns', () => {
   test('under a rate calls start at their slots', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 10, period: '1s', burst: 1 })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 10, period: '1s', burst: 1 })), key: 'k' })
     const starts: number[] = []
-    const begin = Date.now()
+    const begin = clock.now()
     const calls = Array.from({ length: 8 }, (_, index) => {
       return api.schedule(() => {
-        starts.push(Date.now() - begin)
+        starts.push(clock.now() - begin)
         return index
       })
     })
@@ -50,12 +49,12 @@ describe('turns', () => {
   })
 
   test('under concurrency as many run as the limit allows', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(concurrency({ limit: 3 })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(concurrency({ limit: 3 })), key: 'k' })
     let [running, most] = [0, 0]
     const calls = Array.from({ length: 20 }, () => {
       return api.schedule(async () => {
         most = Math.max(most, ++running)
-        await new Promise((resolve) => setTimeout(resolve, 200))
+        await clock.sleep('200ms')
         running--
       })
     })
@@ -67,10 +66,10 @@ describe('turns', () => {
   })
 
   test('under a window calls start when it has units again', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(fixedWindow({ limit: 4, window: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(fixedWindow({ limit: 4, window: '1s' })), key: 'k' })
     const starts: number[] = []
-    const begin = Date.now()
-    const calls = Array.from({ length: 10 }, () => api.schedule(() => starts.push(Date.now() - begin)))
+    const begin = clock.now()
+    const calls = Array.from({ length: 10 }, () => api.schedule(() => starts.push(clock.now() - begin)))
     await pass(2_100)
     await Promise.all(calls)
     expect(starts.filter((at) => at < 1_000)).toHaveLength(4)
@@ -80,13 +79,13 @@ describe('turns', () => {
 
   test('a compound of a rate and concurrency keeps both', async () => {
     const limiter = limiterOf({ rate: gcra({ limit: 5, period: '1s' }), most: concurrency({ limit: 2 }) })
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const starts: number[] = []
-    const begin = Date.now()
+    const begin = clock.now()
     const calls = Array.from({ length: 8 }, () => {
       return api.schedule(async () => {
-        starts.push(Date.now() - begin)
-        await new Promise((resolve) => setTimeout(resolve, 50))
+        starts.push(clock.now() - begin)
+        await clock.sleep('50ms')
       })
     })
     await pass(2_000)
@@ -99,12 +98,12 @@ describe('turns', () => {
 
   test('keys wait separately, and costs and tiers count', async () => {
     const policy = tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 10, period: '1s', burst: 1 }) })
-    const store = new MemoryStore({ clock: () => Date.now() })
-    const api = new OutgoingClient({ limiter: new RateLimiter(policy, { store }) })
+    const store = new MemoryStore({ clock })
+    const api = new OutgoingClient({ clock, limiter: new RateLimiter(policy, { store }) })
     const starts: [string, number][] = []
-    const begin = Date.now()
+    const begin = clock.now()
     const call = (key: string, tier: 'free' | 'pro') => {
-      return api.schedule(() => starts.push([key, Date.now() - begin]), { key, tier })
+      return api.schedule(() => starts.push([key, clock.now() - begin]), { key, tier })
     }
     const calls = [call('a', 'free'), call('a', 'free'), call('b', 'pro'), call('b', 'pro')]
     await pass(1_000)
@@ -120,7 +119,7 @@ describe('turns', () => {
 
 describe('the queue', () => {
   test('starts calls by priority, then in order, also before calls whose turn was requested', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
     const order: string[] = []
     const call = (name: string, priority: number) => api.schedule(() => void order.push(name), { priority })
     const calls = [call('first', 0), call('low', -1), call('a', 0), call('b', 0)]
@@ -133,7 +132,7 @@ describe('the queue', () => {
 
   test('a call with another cost and a higher priority withdraws the request before it', async () => {
     const limiter = limiterOf(concurrency({ limit: 4 }))
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const held = await limiter.acquire('k', { cost: 4 })
     const order: string[] = []
     const call = (name: string, cost: number, priority: number) => {
@@ -151,7 +150,12 @@ describe('the queue', () => {
   })
 
   test('rejects calls when it is full', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k', maxQueued: 2 })
+    const api = new OutgoingClient({
+      clock,
+      limiter: limiterOf(gcra({ limit: 1, period: '1s' })),
+      key: 'k',
+      maxQueued: 2,
+    })
     await api.schedule(() => {})
     const waiting = [api.schedule(() => 1), api.schedule(() => 2)]
     await expect(api.schedule(() => 3)).rejects.toMatchObject({
@@ -163,7 +167,7 @@ describe('the queue', () => {
   })
 
   test('rejects at once a call whose turn is too far away, with the decision', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1h' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1h' })), key: 'k' })
     const gaveUp = jest.fn()
     api.on('giveUp', gaveUp)
     await api.schedule(() => {})
@@ -179,8 +183,8 @@ describe('the queue', () => {
 
   test('gives up a call that waits behind others for too long', async () => {
     const limiter = limiterOf(concurrency({ limit: 1 }))
-    const api = new OutgoingClient({ limiter, key: 'k', maxWaitMs: 1_000 })
-    const long = api.schedule(() => new Promise((resolve) => setTimeout(resolve, 3_000)))
+    const api = new OutgoingClient({ clock, limiter, key: 'k', maxWaitMs: 1_000 })
+    const long = api.schedule(() => clock.sleep('3s'))
     const waiting = Promise.allSettled([api.schedule(() => {}), api.schedule(() => {}, { maxWaitMs: 5_000 })])
     await pass(4_000)
     await long
@@ -191,12 +195,12 @@ describe('the queue', () => {
   })
 
   test('an aborted call leaves at once, and its turn goes to the next one', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
     await api.schedule(() => {})
     const controller = new AbortController()
     const aborted = api.schedule(() => 'aborted', { signal: controller.signal }).catch((error: unknown) => error)
-    const next = api.schedule(() => Date.now())
-    const begin = Date.now()
+    const next = api.schedule(() => clock.now())
+    const begin = clock.now()
     await pass(500)
     controller.abort('no longer')
     expect(await aborted).toMatchObject({ name: 'AbortError', code: 'ABORTED', cause: 'no longer' })
@@ -207,7 +211,7 @@ describe('the queue', () => {
 
   test('a turn that nobody needs any more is given back', async () => {
     const limiter = limiterOf(gcra({ limit: 1, period: '1s' }))
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     await api.schedule(() => {})
     const controller = new AbortController()
     const aborted = api.schedule(() => {}, { signal: controller.signal }).catch(() => {})
@@ -222,7 +226,7 @@ describe('the queue', () => {
 describe('refused calls', () => {
   test('Retry-After blocks the key for all, and the call is sent again', async () => {
     const limiter = limiterOf(gcra({ limit: 100, period: '1s' }))
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const events: unknown[] = []
     api.on('block', ({ key, status, durationMs, applied }) => events.push({ key, status, durationMs, applied }))
     api.on('retry', (event) => events.push(event))
@@ -246,7 +250,7 @@ describe('refused calls', () => {
 
   test('a later, shorter time does not shorten the block', async () => {
     const limiter = limiterOf(gcra({ limit: 100, period: '1s' }))
-    const api = new OutgoingClient({ limiter, key: 'k', retries: 0 })
+    const api = new OutgoingClient({ clock, limiter, key: 'k', retries: 0 })
     const both = [api.schedule(async () => refusal(60)), api.schedule(async () => refusal(1))]
     await pass(10)
     expect((await Promise.all(both)).map(({ status }) => status)).toEqual([429, 429])
@@ -254,7 +258,7 @@ describe('refused calls', () => {
   })
 
   test('calls that cannot wait for the end of a block are rejected at once', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
     // The answer itself goes to its caller, who may know more.
     const first = api.schedule(async () => refusal(3_600))
     await pass(10)
@@ -267,7 +271,7 @@ describe('refused calls', () => {
 
   test('429 without a time pauses for the delay of a retry', async () => {
     const limiter = limiterOf(gcra({ limit: 100, period: '1s' }))
-    const api = new OutgoingClient({ limiter, key: 'k', retries: { minDelay: '1s' } })
+    const api = new OutgoingClient({ clock, limiter, key: 'k', retries: { minDelay: '1s' } })
     const answers = [refusal(), new Response('yes')]
     const call = api.schedule(async () => answers.shift() as Response)
     await pass(400)
@@ -277,7 +281,12 @@ describe('refused calls', () => {
   })
 
   test('errors with a status are read, and the last one reaches the caller', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k', retries: 1 })
+    const api = new OutgoingClient({
+      clock,
+      limiter: limiterOf(gcra({ limit: 100, period: '1s' })),
+      key: 'k',
+      retries: 1,
+    })
     const error = Object.assign(new Error('slow down'), { response: { status: 429, headers: { 'retry-after': '1' } } })
     const run = jest.fn(async () => {
       throw error
@@ -289,11 +298,11 @@ describe('refused calls', () => {
   })
 
   test('only idempotent calls are sent again after other failures, with growing delays', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
-    const begin = Date.now()
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
+    const begin = clock.now()
     const starts: number[] = []
     const failing = async () => {
-      starts.push(Date.now() - begin)
+      starts.push(clock.now() - begin)
       throw Object.assign(new Error('lost'), { code: 'ECONNRESET' })
     }
     await expect(api.schedule(failing)).rejects.toThrow('lost')
@@ -310,7 +319,7 @@ describe('refused calls', () => {
   })
 
   test('an abort ends the delay before a retry', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 100, period: '1s' })), key: 'k' })
     const { signal, controller } = { ...controllerAndSignal() }
     const call = api
       .schedule(async () => new Response(null, { status: 500 }), { isIdempotent: true, signal })
@@ -325,6 +334,7 @@ describe('refused calls', () => {
   test('the block fails: this client pauses, and tells why', async () => {
     const limiter = limiterOf(gcra({ limit: 100, period: '1s' }))
     const api = new OutgoingClient({
+      clock,
       limiter: {
         policies: limiter.policies,
         take: limiter.take.bind(limiter),
@@ -357,7 +367,7 @@ function controllerAndSignal() {
 
 describe('signals of running calls', () => {
   test("the caller's signal is passed on", async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
     const { controller, signal } = controllerAndSignal()
     const call = api.schedule(
       ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -371,7 +381,7 @@ describe('signals of running calls', () => {
 
   test('a permit that is about to be lost aborts its call', async () => {
     const limiter = limiterOf(concurrency({ limit: 1, expires: '1s' }))
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const call = api.schedule(
       ({ signal }) =>
         new Promise((resolve) => {
@@ -387,7 +397,7 @@ describe('signals of running calls', () => {
 
 describe('close', () => {
   test('drains: waits for all calls, and rejects new ones', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
     const calls = [api.schedule(() => 1), api.schedule(() => 2), api.schedule(() => 3)]
     const closed = jest.fn()
     const closing = api.close().then(closed)
@@ -404,7 +414,7 @@ describe('close', () => {
 
   test('after the timeout waiting calls are rejected, and running ones are aborted', async () => {
     const limiter = limiterOf({ rate: gcra({ limit: 10, period: '1s' }), most: concurrency({ limit: 1 }) })
-    const api = new OutgoingClient({ limiter, key: 'k' })
+    const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const reasons: unknown[] = []
     const running = api.schedule(
       ({ signal }) =>
@@ -427,6 +437,7 @@ describe('close', () => {
 
   test('a call between two attempts is rejected after the timeout', async () => {
     const api = new OutgoingClient({
+      clock,
       limiter: limiterOf(gcra({ limit: 9, period: '1s' })),
       key: 'k',
       retries: { minDelay: '20s' },
@@ -445,7 +456,7 @@ describe('close', () => {
 describe('wrap and events', () => {
   test('wrap passes arguments, and options by them', async () => {
     const limiter = limiterOf(gcra({ limit: 1, period: '1s' }))
-    const api = new OutgoingClient({ limiter })
+    const api = new OutgoingClient({ clock, limiter })
     const add = api.wrap(
       (key: string, number: number) => `${key}${number}`,
       (key) => ({ key }),
@@ -456,12 +467,12 @@ describe('wrap and events', () => {
   })
 
   test('start and end report each attempt', async () => {
-    const api = new OutgoingClient({ limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
+    const api = new OutgoingClient({ clock, limiter: limiterOf(gcra({ limit: 1, period: '1s' })), key: 'k' })
     const events: unknown[] = []
     const off = api.on('start', (event) => events.push(event))
     api.on('end', (event) => events.push(event))
     await api.schedule(() => {})
-    const late = api.schedule(() => new Promise((resolve) => setTimeout(resolve, 30)), { priority: 2 })
+    const late = api.schedule(() => clock.sleep('30ms'), { priority: 2 })
     await pass(1_100)
     await late
     off()
@@ -478,11 +489,11 @@ describe('wrap and events', () => {
 
   test('queues of keys without calls are dropped', async () => {
     const limiter = limiterOf(gcra({ limit: 1, period: '1s' }))
-    const api = new OutgoingClient({ limiter })
+    const api = new OutgoingClient({ clock, limiter })
     for (let index = 0; index < 500; index++) {
       await api.schedule(() => {}, { key: `key ${index}` })
     }
     expect(api.status()).toMatchObject({ queued: 0, running: 0 })
-    expect(jest.getTimerCount()).toBe(0)
+    expect(clock.timerCount).toBe(0)
   })
 })

@@ -17,7 +17,10 @@ test.each<readonly [object, string]>([
   [{ limiter, retries: { minDelay: '1m' } }, 'retries.maxDelay must be at least minDelay and at most a day, got "30s"'],
   [{ limiter, retries: { minDelay: 'soon' } }, 'retries.minDelay must be a duration'],
   [{ limiter, fetch: 7 }, 'fetch must be a function, got 7'],
-  [{ limiter, clock: 7 }, 'clock must be a function, got 7'],
+  [
+    { limiter, clock: 7 },
+    'clock must be a function that returns milliseconds, or a TestClock of tollgate/testing, got 7',
+  ],
 ])('%j', (options, message) => {
   const error = failureOf(() => new OutgoingClient(options as ClientOptions))
   expect([error.code, error.message]).toEqual(['INVALID_OPTION', expect.stringContaining(message)])

@@ -38,6 +38,7 @@ const GROUPS = [
       'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,headers,invalid-input,ip-key,long-keys,options,problems,request-ends,responses,tiers,types}',
       'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
+      'testing/*',
     ],
   },
   {

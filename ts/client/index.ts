@@ -7,6 +7,7 @@
  *
  * @module tollgate/client
  */
+export type { TimerClock } from '../platform/waiting-time.js'
 export type {
   ClientEvents,
   ClientKey,

@@ -3,6 +3,7 @@ import { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
 import { abortError, addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { AbortSignalLike } from '../api/wait.js'
+import type { WaitingTime } from '../platform/waiting-time.js'
 import { deadlineOf, needSameTurn, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 
@@ -18,7 +19,7 @@ const MIN_PAUSE_MS = 5
 /** The functions of the client that a queue calls. */
 export interface QueueClient {
   readonly ask: AskForTurn
-  readonly now: () => number
+  readonly time: WaitingTime
   /** A call has its turn. */
   start(call: ScheduledCall, turn: Turn): void
   /** A call left the queue without a turn. */
@@ -89,7 +90,7 @@ export class KeyQueue {
   pause(millis: number, refusal: Decision | undefined): void {
     this.#refusal = refusal ?? this.#refusal
     this.#window = 1
-    const until = this.#client.now() + millis
+    const until = this.#client.time.now() + millis
     if (until > this.#pausedUntil) {
       this.#pausedUntil = until
       this.#setPauseTimer()
@@ -112,14 +113,15 @@ export class KeyQueue {
   }
 
   get #isPaused(): boolean {
-    return this.#client.now() < this.#pausedUntil
+    return this.#client.time.now() < this.#pausedUntil
   }
 
   #setPauseTimer(): void {
-    clearTimeout(this.#pauseTimer)
-    const left = this.#pausedUntil - this.#client.now()
+    const { time } = this.#client
+    time.clearTimeout(this.#pauseTimer)
+    const left = this.#pausedUntil - time.now()
     // A timer may fire a millisecond early: then it is set again.
-    const timer = setTimeout(() => (this.#isPaused ? this.#setPauseTimer() : this.#endPause()), Math.ceil(left))
+    const timer = time.setTimeout(() => (this.#isPaused ? this.#setPauseTimer() : this.#endPause()), Math.ceil(left))
     this.#pauseTimer = timer
     // A waiting call has a timer of its own, which keeps the process alive.
     ;(timer as { unref?(): void }).unref?.()
@@ -132,15 +134,16 @@ export class KeyQueue {
   }
 
   #waitingOf(call: ScheduledCall): Waiting {
+    const { time } = this.#client
     const { signal } = call
     const onAbort = () => this.#giveUp(call, abortError(signal as AbortSignalLike, false))
     const onDeadline = () => this.#giveUp(call, tooLongError(call, this.#refusal))
-    const timer = setTimeout(onDeadline, Math.max(0, deadlineOf(call) - this.#client.now()))
+    const timer = time.setTimeout(onDeadline, Math.max(0, deadlineOf(call) - time.now()))
     if (signal !== undefined) {
       addAbortListener(signal, onAbort)
     }
     const stop = () => {
-      clearTimeout(timer)
+      time.clearTimeout(timer)
       if (signal !== undefined) {
         removeAbortListener(signal, onAbort)
       }
@@ -196,7 +199,7 @@ export class KeyQueue {
     const { cost, tier } = call
     const ask: Ask = { cost, tier, controller: new AbortController() }
     this.#asks.add(ask)
-    const maxWaitMs = Math.max(0, Math.floor(deadlineOf(call) - this.#client.now()))
+    const maxWaitMs = Math.max(0, Math.floor(deadlineOf(call) - this.#client.time.now()))
     const signal = ask.controller.signal as PermitSignal
     try {
       const answer = await this.#client.ask({ key: this.#key, cost, tier, maxWaitMs, signal })
@@ -229,7 +232,7 @@ export class KeyQueue {
 
   #onRefusal(call: ScheduledCall, decision: Decision): void {
     const retryAfterMs = Math.max(decision.retryAfterMs ?? 0, MIN_PAUSE_MS)
-    if (decision.status === 'impossible' || this.#client.now() + retryAfterMs > deadlineOf(call)) {
+    if (decision.status === 'impossible' || this.#client.time.now() + retryAfterMs > deadlineOf(call)) {
       this.#giveUp(call, tooLongError(call, decision))
     } else {
       this.pause(retryAfterMs, decision)

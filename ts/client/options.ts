@@ -3,8 +3,11 @@ import type { Allowed, Applied, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
 import { type AbortSignalLike, signalOf } from '../api/wait.js'
+import { clockOf } from '../input/clock.js'
 import { type Duration, millisOfOption, wholeMillis } from '../input/duration.js'
 import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import { timers } from '../platform/timers.js'
+import { fakeableTime, realTime, type TimerClock, timeOf, type WaitingTime } from '../platform/waiting-time.js'
 import type { Policy } from '../policies/policy.js'
 
 /** The part of a limiter that a client needs. Every `RateLimiter` has it. */
@@ -50,10 +53,12 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
   /** Sends the requests of `fetch`. Default: the platform's function. */
   readonly fetch?: FetchFunction
   /**
-   * Milliseconds of a clock that never goes back. Default: `performance.now`. The client uses the
-   * platform's timers as they are at the time of a call, so that a test can fake both.
+   * The time by which calls wait, for tests: a `TestClock` of `tollgate/testing`; or a function that
+   * returns milliseconds, as `Date.now` does. With a function, the client uses the platform's timers
+   * as they are at the time of a call, so that a test can fake them. Default: the real time, also in
+   * a test that fakes timers.
    */
-  readonly clock?: () => number
+  readonly clock?: TimerClock | (() => number)
 }
 
 /** How an {@link OutgoingClient} retries calls. */
@@ -192,7 +197,7 @@ export interface CheckedClientOptions {
   readonly retries: Required<{ readonly [Name in keyof RetryOptions]: number }>
   /** `undefined`: the platform's function. */
   readonly fetch: ((input: unknown, init: unknown) => Promise<unknown>) | undefined
-  readonly now: () => number
+  readonly time: WaitingTime
 }
 
 /** Checks {@link ClientOptions}. */
@@ -203,10 +208,8 @@ export function clientOptionsOf(value: unknown): CheckedClientOptions {
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
   }
-  for (const [name, option] of Object.entries({ fetch, clock })) {
-    if (option !== undefined && typeof option !== 'function') {
-      throw invalid('INVALID_OPTION', name, 'must be a function', option)
-    }
+  if (fetch !== undefined && typeof fetch !== 'function') {
+    throw invalid('INVALID_OPTION', 'fetch', 'must be a function', fetch)
   }
   return {
     limiter,
@@ -215,8 +218,15 @@ export function clientOptionsOf(value: unknown): CheckedClientOptions {
     maxQueued: wholeNumber('INVALID_OPTION', 'maxQueued', maxQueued),
     retries: retriesOf(retries),
     fetch: fetch as CheckedClientOptions['fetch'],
-    now: (clock as (() => number) | undefined) ?? (() => performance.now()),
+    time: clientTimeOf(clockOf('clock', clock)),
   }
+}
+
+function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
+  if (clock === undefined) {
+    return realTime(timers.now)
+  }
+  return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
 }
 
 function isLimiter(value: unknown): value is CheckedClientOptions['limiter'] {

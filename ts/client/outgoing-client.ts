@@ -67,7 +67,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   constructor(options: ClientOptions<K, N, T>) {
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
-    this.#ask = turnsOf(this.#options.limiter, this.#options.now)
+    this.#ask = turnsOf(this.#options.limiter, this.#options.time)
   }
 
   /**
@@ -177,9 +177,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (this.#isDrained) {
       return
     }
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => this.#abandonAll(), timeoutMs)
+    const { time } = this.#options
+    const timer = timeoutMs === undefined ? undefined : time.setTimeout(() => this.#abandonAll(), timeoutMs)
     await new Promise<void>((resolve) => this.#onDrained.push(resolve))
-    clearTimeout(timer)
+    time.clearTimeout(timer)
   }
 
   /** {@link close}, for `await using`. */
@@ -227,7 +228,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (call.signal?.aborted) {
       throw abortError(call.signal, false)
     }
-    const { maxQueued, now } = this.#options
+    const { maxQueued, time } = this.#options
     if (this.#queued >= maxQueued) {
       const message = `${maxQueued} calls wait already; raise maxQueued, or make fewer calls`
       throw new TollgateError('OVERLOADED', message)
@@ -235,14 +236,14 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const queue = this.#queueOf(call.key)
     return new Promise((resolve, reject) => {
       const maxRetries = isRepeatable ? this.#options.retries.limit : 0
-      const settle = { resolve, reject, sequence: this.#sequence++, attempt: 1, waitsSince: now(), maxRetries }
+      const settle = { resolve, reject, sequence: this.#sequence++, attempt: 1, waitsSince: time.now(), maxRetries }
       this.#queued++
       queue.add({ ...call, run, ...settle })
     })
   }
 
   #enqueue(call: ScheduledCall): void {
-    call.waitsSince = this.#options.now()
+    call.waitsSince = this.#options.time.now()
     this.#queueOf(call.key).add(call)
   }
 
@@ -254,7 +255,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     }
     const queue = new KeyQueue(key, {
       ask: this.#ask,
-      now: this.#options.now,
+      time: this.#options.time,
       start: (call, turn) => void this.#run(call, turn),
       giveUp: (call, error) => this.#giveUp(call, error),
       onIdle: () => this.#queues.delete(name),
@@ -271,10 +272,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   async #run(call: ScheduledCall, turn: Turn): Promise<void> {
-    const { now } = this.#options
+    const { time } = this.#options
     const { attempt, priority } = call
     const key = call.key as K
-    const startedAt = now()
+    const startedAt = time.now()
     const controller = new AbortController()
     this.#queued--
     this.#running.add(controller)
@@ -282,10 +283,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const result = await this.#attempt(call, turn, controller)
     this.#running.delete(controller)
     turn.end()
-    const answer = answerOf(result, Date.now())
+    const answer = answerOf(result, time.epochMs())
     const { status } = answer
     const isSuccess = !result.isError && status !== 429 && !(status !== undefined && status >= 500)
-    this.#events.emit('end', { key, attempt, durationMs: now() - startedAt, isSuccess, status })
+    this.#events.emit('end', { key, attempt, durationMs: time.now() - startedAt, isSuccess, status })
     this.#finish(call, result, answer)
     this.#checkDrained()
   }
@@ -334,15 +335,16 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       this.#enqueue(call)
       return
     }
+    const { time } = this.#options
     const { signal } = call
     const stop = () => {
-      clearTimeout(timer)
+      time.clearTimeout(timer)
       this.#delayed.delete(call)
       if (signal !== undefined) {
         removeAbortListener(signal, onAbort)
       }
     }
-    const timer = setTimeout(() => {
+    const timer = time.setTimeout(() => {
       stop()
       this.#enqueue(call)
     }, delayMs)

@@ -2,6 +2,7 @@ import type { Allowed, Decision } from '../api/decision.js'
 import type { Acquiring, PermitSignal } from '../api/permit.js'
 import type { Waits } from '../api/wait.js'
 import { MAX_WAIT_MS } from '../input/duration.js'
+import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
 
@@ -40,16 +41,16 @@ type AnyLimiter = ClientLimiter<unknown, string, string> &
  * How calls get their turns: under `concurrency` by permits, under rates by slots, and under windows
  * by asking again when they have units.
  *
- * @param now - Milliseconds of the client's clock.
+ * @param time - That of the client.
  */
-export function turnsOf(limiter: AnyLimiter, now: () => number): AskForTurn {
+export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
   const policies = Object.values(limiter.policies)
   const giveBack = (decision: Decision) => {
     // Units that cannot be given back drain or expire as usual.
     limiter.refund(decision).catch(() => {})
   }
   if (policies.some(({ algorithm }) => algorithm === 'concurrency')) {
-    return turnsByPermits(limiter as AnyLimiter & Acquiring<unknown, string, string>, now)
+    return turnsByPermits(limiter as AnyLimiter & Acquiring<unknown, string, string>, time)
   }
   if (policies.every(isRate)) {
     return turnsBySlots(limiter as AnyLimiter & Waits<unknown, string, string>, giveBack)
@@ -60,10 +61,10 @@ export function turnsOf(limiter: AnyLimiter, now: () => number): AskForTurn {
   }
 }
 
-function turnsByPermits(limiter: Acquiring<unknown, string, string>, now: () => number): AskForTurn {
+function turnsByPermits(limiter: Acquiring<unknown, string, string>, time: WaitingTime): AskForTurn {
   let shortestMs = Number.POSITIVE_INFINITY
   return async ({ key, cost, tier, maxWaitMs, signal }) => {
-    const askedAt = now()
+    const askedAt = time.now()
     const permit = await limiter.acquire(key, {
       ...callOptions(cost, tier),
       maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
@@ -72,7 +73,7 @@ function turnsByPermits(limiter: Acquiring<unknown, string, string>, now: () => 
     if (!permit.allowed) {
       return permit.decision
     }
-    const tookMs = now() - askedAt
+    const tookMs = time.now() - askedAt
     shortestMs = Math.min(shortestMs, tookMs)
     // A permit that cannot be released expires.
     const release = () => void permit.release().catch(() => {})

@@ -1,5 +1,19 @@
 import { timers } from './timers.js'
 
+/** A clock with timers, for tests: a `TestClock` of `tollgate/testing` is one. */
+export interface TimerClock {
+  /** Epoch milliseconds. */
+  now(): number
+  /** Calls a function once, after a number of milliseconds. Returns its timer. */
+  setTimeout(run: () => void, millis: number): unknown
+  /** Removes a timer of {@link setTimeout}. */
+  clearTimeout(timer: unknown): void
+  /** Calls a function each time a number of milliseconds has passed. Returns its timer. */
+  setInterval(run: () => void, millis: number): unknown
+  /** Removes a timer of {@link setInterval}. */
+  clearInterval(timer: unknown): void
+}
+
 /** The time by which calls wait in this process. */
 export interface WaitingTime {
   readonly setTimeout: typeof globalThis.setTimeout
@@ -10,23 +24,45 @@ export interface WaitingTime {
   now(): number
   /** Milliseconds of a clock that counts the suspension of the machine. */
   elapsedMs(): number
+  /** The time of the day, in epoch milliseconds. */
+  epochMs(): number
 }
 
 /** The real time, also in a test that fakes timers. */
 export function realTime(elapsedMs: () => number): WaitingTime {
-  return Object.create(timers, { elapsedMs: { value: elapsedMs } })
+  return Object.create(timers, { elapsedMs: { value: elapsedMs }, epochMs: { value: Date.now } })
+}
+
+/** The time by a clock with timers. */
+export function timeOf(clock: TimerClock): WaitingTime {
+  const now = () => clock.now()
+  return {
+    setTimeout: ((run: () => void, millis: number) => clock.setTimeout(run, millis)) as typeof globalThis.setTimeout,
+    clearTimeout: (timer) => clock.clearTimeout(timer),
+    setInterval: ((run: () => void, millis: number) => clock.setInterval(run, millis)) as typeof globalThis.setInterval,
+    clearInterval: (timer) => clock.clearInterval(timer),
+    now,
+    elapsedMs: now,
+    epochMs: now,
+  }
 }
 
 /**
  * The platform's timers and `Date` as they are at the time of a call, so that a test can fake them.
  * All tools that fake timers fake these.
+ *
+ * @param now - Milliseconds of a clock that never goes back.
  */
-export const fakeableTime: WaitingTime = {
-  setTimeout: ((run: () => void, millis: number) => globalThis.setTimeout(run, millis)) as typeof globalThis.setTimeout,
-  clearTimeout: (timer) => globalThis.clearTimeout(timer),
-  setInterval: ((run: () => void, millis: number) =>
-    globalThis.setInterval(run, millis)) as typeof globalThis.setInterval,
-  clearInterval: (timer) => globalThis.clearInterval(timer),
-  now: () => Date.now(),
-  elapsedMs: () => Date.now(),
+export function fakeableTime(now: () => number = () => Date.now()): WaitingTime {
+  return {
+    setTimeout: ((run: () => void, millis: number) =>
+      globalThis.setTimeout(run, millis)) as typeof globalThis.setTimeout,
+    clearTimeout: (timer) => globalThis.clearTimeout(timer),
+    setInterval: ((run: () => void, millis: number) =>
+      globalThis.setInterval(run, millis)) as typeof globalThis.setInterval,
+    clearInterval: (timer) => globalThis.clearInterval(timer),
+    now,
+    elapsedMs: now,
+    epochMs: () => Date.now(),
+  }
 }

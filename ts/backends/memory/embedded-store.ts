@@ -1,5 +1,6 @@
-import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../../input/options.js'
-import { fakeableTime, type WaitingTime } from '../../platform/waiting-time.js'
+import { clockOf } from '../../input/clock.js'
+import { nameOf, optionsOf, translated, wholeNumber } from '../../input/options.js'
+import { fakeableTime, type TimerClock, timeOf, type WaitingTime } from '../../platform/waiting-time.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'
@@ -16,13 +17,13 @@ export interface MemoryStoreOptions {
    */
   readonly maxKeys?: number
   /**
-   * The deciding clock: it returns epoch milliseconds, as `Date.now` does. Default: the system
-   * clock, with microseconds.
+   * The deciding clock, for tests: a `TestClock` of `tollgate/testing`; or a function that returns
+   * epoch milliseconds, as `Date.now` does. Default: the system clock, with microseconds.
    *
-   * With a clock, `wait` and `acquire` use the platform's timers and `Date` as they are at the time
-   * of a call, so that a test can fake them: `clock: () => Date.now()`.
+   * `wait`, permits and reservations follow it. With a function, they use the platform's timers as
+   * they are at the time of a call, so that a test can fake them: `clock: () => Date.now()`.
    */
-  readonly clock?: () => number
+  readonly clock?: TimerClock | (() => number)
   /**
    * Shares the store with all threads of this process that open the same name. Letters, digits,
    * `_`, `.` and `-`, up to 32, starting with a letter. A named store lives as long as the process.
@@ -45,7 +46,7 @@ export abstract class EmbeddedStore extends Store {
   /** @internal */
   override readonly engine: Engine
   readonly #native: EngineStore
-  readonly #clock: (() => number) | undefined
+  readonly #clock: TimerClock | (() => number) | undefined
 
   /** @internal */
   constructor(engine: Engine, options: MemoryStoreOptions = {}) {
@@ -54,7 +55,7 @@ export abstract class EmbeddedStore extends Store {
     const given = optionsOf('INVALID_OPTION', 'MemoryStore', options, ['maxKeys', 'clock', 'name'])
     const maxKeys = wholeNumber('INVALID_OPTION', 'maxKeys', given.maxKeys ?? DEFAULT_MAX_KEYS, 1, MAX_KEYS)
     const name = given.name === undefined ? undefined : nameOf('name', given.name)
-    this.#clock = clockOf(given.clock)
+    this.#clock = clockOf('clock', given.clock)
     this.#native = translated('INVALID_OPTION', `name ${JSON.stringify(name)}`, () => {
       return new engine.MemoryStore(maxKeys, name, this.#clock !== undefined)
     })
@@ -67,7 +68,10 @@ export abstract class EmbeddedStore extends Store {
 
   /** @internal */
   override get waitingTime(): WaitingTime {
-    return this.#clock === undefined ? super.waitingTime : fakeableTime
+    if (this.#clock === undefined) {
+      return super.waitingTime
+    }
+    return typeof this.#clock === 'function' ? fakeableTime() : timeOf(this.#clock)
   }
 
   /** @internal */
@@ -76,13 +80,11 @@ export abstract class EmbeddedStore extends Store {
     const state = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
       return this.#native.open(prefix ?? DEFAULT_PREFIX, policies)
     })
-    return new MemoryBackend(this.engine, state, this.#clock, policySet)
+    return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet)
   }
 }
 
-function clockOf(clock: unknown): (() => number) | undefined {
-  if (clock === undefined || typeof clock === 'function') {
-    return clock as (() => number) | undefined
-  }
-  throw invalid('INVALID_OPTION', 'clock', 'must be a function that returns epoch milliseconds', clock)
+/** The function that reads a clock. */
+function nowOf(clock: TimerClock | (() => number) | undefined): (() => number) | undefined {
+  return typeof clock === 'object' ? () => clock.now() : clock
 }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Events } from '../../platform/events.js'
+import { timers } from '../../platform/timers.js'
 import type { LeasesHeld } from '../limiter-backend.js'
 
 /**
@@ -106,7 +106,7 @@ export class Health {
    */
   async whenKnown(): Promise<void> {
     for (let time = 0; time < MAX_STATUS_WAIT_MS && this.#status.state === 'connecting'; time++) {
-      await sleep(1)
+      await new Promise((resolve) => timers.setTimeout(resolve, 1))
     }
   }
 

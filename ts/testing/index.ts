@@ -1,0 +1,9 @@
+/**
+ * A clock for the tests of programs that use tollgate. Needs neither Node.js nor the addon.
+ *
+ * @module tollgate/testing
+ */
+
+export type { Duration, DurationUnit, DurationWord } from '../input/duration.js'
+export type { TimerClock } from '../platform/waiting-time.js'
+export { type AdvanceUntilOptions, TestClock } from './test-clock.js'

@@ -4,9 +4,20 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type INestApplication, Module, type ModuleMetadata } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
-import { fixedWindow, RateLimiter } from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { FakeClock } from '../clock.js'
 
-export const limiterOf = (limit = 100) => new RateLimiter(fixedWindow({ limit, window: '1h' }))
+const frozenStore = () => new MemoryStore({ clock: new FakeClock().read })
+
+/** A limit per hour, on a clock that stands still. */
+export function limiterOf(limit = 100) {
+  return new RateLimiter(fixedWindow({ limit, window: '1h' }), { store: frozenStore() })
+}
+
+/** One unit per 10 seconds, on a clock that stands still. */
+export function waitingLimiter() {
+  return new RateLimiter(gcra({ limit: 1, period: '10s', burst: 1 }), { store: frozenStore() })
+}
 
 /** Decorates a method of a class. */
 export function decorate<C extends object>(

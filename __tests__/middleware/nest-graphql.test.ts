@@ -1,13 +1,12 @@
 /** Nest's guard on GraphQL resolvers, by Apollo over Express. */
-import { once } from 'node:events'
-import { request as httpRequest } from 'node:http'
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo'
 import { Controller, type ExecutionContext, Get } from '@nestjs/common'
 import { Context, GqlExecutionContext, GraphQLModule, Query, Resolver } from '@nestjs/graphql'
-import type { Request, Response as ExpressResponse } from 'express'
-import { type Decision, gcra, RateLimiter } from '../../ts/index.js'
+import type { Response as ExpressResponse, Request } from 'express'
+import { type Decision, TollgateError } from '../../ts/index.js'
 import { RateLimit, RateLimitModule } from '../../ts/middleware/nest.js'
-import { decorate, limiterOf, withApp } from './nest-apps.js'
+import { until } from '../servers/until.js'
+import { decorate, limiterOf, waitingLimiter, withApp } from './nest-apps.js'
 import { warningsOf } from './warnings.js'
 
 interface GqlContext {
@@ -82,7 +81,7 @@ test('resolvers share the limit of the address with HTTP routes; a refusal is a 
     expect(await query('{ hello }')).toMatchObject({ data: { hello: 'allowed 2' } })
     expect((await fetch(url)).headers.get('RateLimit')).toBe('"default";r=1;t=3600')
     const last = await query('{ hello }')
-    expect(last.data).toEqual({ hello: 'allowed 0' })
+    expect(last.data).toEqual({ hello: 'allowed-last 0' })
     expect(last.headers.get('RateLimit')).toBeNull()
     const refused = await query('{ hello free }')
     expect(refused.data).toEqual({ hello: null, free: 'free' })
@@ -128,7 +127,11 @@ test('a message of an object is the response of the exception', async () => {
 
 test.each([
   ['neither requestOf nor skip', {}, /requestOf is missing for a graphql context.*skip or @RateLimit\(false\)/],
-  ['no request', { requestOf: () => undefined }, /requestOf must return the request of a graphql context, got undefined/],
+  [
+    'no request',
+    { requestOf: () => undefined },
+    /requestOf must return the request of a graphql context, got undefined/,
+  ],
   ['a promise', { requestOf: async () => ({}) }, /requestOf must return the request of a graphql context/],
   ['another response', { requestOf, responseOf: () => ({}) }, /responseOf must return a response of Express/],
   ['refundWhen', { requestOf, refundWhen: 'failed' }, /refundWhen cannot be given for a graphql context/],
@@ -157,9 +160,11 @@ test('contexts are exempted with skip, and onError receives the error', async ()
 })
 
 test('a failed limiter is reported with status 503, and a bad request with 400', async () => {
-  const failing = { policies: {}, take: async () => limiterOf().take(''), refund: async () => 0 }
-  const { TollgateError } = jest.requireActual<typeof import('../../ts/index.js')>('../../ts/index.js')
-  const down = { ...failing, take: () => Promise.reject(new TollgateError('STORE_UNAVAILABLE', 'no store')) }
+  const down = {
+    policies: {},
+    refund: async () => 0,
+    take: () => Promise.reject(new TollgateError('STORE_UNAVAILABLE', 'no store')),
+  }
   const codesFor = async (options: object) => {
     let found: unknown[] = []
     await withResolvers({ requestOf, ...options }, async (query) => {
@@ -168,35 +173,25 @@ test('a failed limiter is reported with status 503, and a bad request with 400',
     return found
   }
   expect(await codesFor({ limiter: down })).toEqual([['SERVICE_UNAVAILABLE', 503]])
-  let warnings: { readonly message: string }[] = []
-  warnings = await warningsOf(async () => {
+  const warnings = await warningsOf(async () => {
     expect(await codesFor({ limiter: limiterOf(), requestOf: () => ({}) })).toEqual([['BAD_REQUEST', 400]])
   })
   expect(warnings[0]?.message).toMatch(/the request of a graphql context has no ip: give key/)
 })
 
 test('a delayed operation gives up its turn when its client disconnects', async () => {
-  const limiter = new RateLimiter(gcra({ limit: 1, period: '1m', burst: 1 }))
-  await withResolvers({ limiter, requestOf, delay: '10m', key: () => 'ann' }, async (query, url) => {
-    expect((await query('{ hello }')).data).toEqual({ hello: 'allowed 0' })
-    const waiting = httpRequest(`${url}/graphql`, { method: 'POST', headers: { 'Content-Type': 'application/json' } })
-    waiting.on('error', () => {})
-    waiting.end(JSON.stringify({ query: '{ hello }' }))
-    const { retryAfterMs } = await eventually(() => limiter.peek('ann'), (found) => (found.retryAfterMs ?? 0) > 60_000)
-    expect(retryAfterMs).toBeGreaterThan(60_000)
-    waiting.destroy()
-    await once(waiting, 'close')
-    await eventually(() => limiter.peek('ann'), (found) => (found.retryAfterMs ?? 0) <= 60_000)
+  const limiter = waitingLimiter()
+  const resetAfterMs = async () => (await limiter.peek('ann')).resetAfterMs
+  await withResolvers({ limiter, requestOf, delay: '1m', key: () => 'ann' }, async (query, url) => {
+    expect((await query('{ hello }')).data).toEqual({ hello: 'allowed-last 0' })
+    const controller = new AbortController()
+    const { signal } = controller
+    const text = encodeURIComponent('{ hello }')
+    const headers = { 'apollo-require-preflight': 'true' }
+    const aborted = fetch(`${url}/graphql?query=${text}`, { headers, signal }).catch((error: Error) => error.name)
+    await until('the operation waits', async () => ((await resetAfterMs()) > 10_000 ? true : undefined))
+    controller.abort()
+    expect(await aborted).toBe('AbortError')
+    await until('its slot is cancelled', async () => ((await resetAfterMs()) === 10_000 ? true : undefined))
   })
 })
-
-/** Asks until the answer fits. */
-async function eventually<T>(ask: () => Promise<T>, fits: (answer: T) => boolean): Promise<T> {
-  for (;;) {
-    const answer = await ask()
-    if (fits(answer)) {
-      return answer
-    }
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}

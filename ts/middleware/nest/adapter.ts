@@ -16,7 +16,19 @@ import type { AnyNestOptions, NestArgs } from './options.js'
 const OPTIONS = ['requestOf', 'responseOf', 'scope', 'limiters']
 
 /** The decisions on a context that is not HTTP, by the names of their properties. */
-const decisions = new WeakMap<ExecutionContext, Record<string, unknown>>()
+const decisions = new WeakMap<ExecutionContext, object>()
+
+/**
+ * Attaches the decisions on a context that is not HTTP, in place of those of earlier messages of the
+ * same socket. It is called when the handler is about to run: other messages may be decided
+ * meanwhile, and those that are refused change nothing.
+ */
+export function attachAtLast(context: ExecutionContext, options: AnyNestOptions): void {
+  const own = decisions.get(context)
+  if (own !== undefined) {
+    Object.assign(requestIn(context, options), own)
+  }
+}
 
 /** Reads Nest's requests. */
 export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> {
@@ -54,14 +66,12 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
       return response === undefined ? connectionSignal(requestOf(context)) : closeSignal(rawOf(response))
     },
     attach: (property, decision, context) => {
-      const request = requestOf(context)
       if (context.getType() === 'http') {
-        attachDecision(request, property, decision)
+        attachDecision(requestOf(context), property, decision)
       } else {
         const own = decisions.get(context) ?? {}
         decisions.set(context, own)
         attachDecision(own, property, decision)
-        Object.assign(request, { [property]: own[property] })
       }
     },
     ...(options.scope === 'handler' && {

@@ -21,8 +21,9 @@ export function checkOwnOptions(where: string, options: AnyNestOptions): void {
     throw invalid('INVALID_OPTION', `${where}: scope`, "must be 'limiter' or 'handler'", scope)
   }
   if (scope === 'handler' && Object.values(limiter?.policies ?? {}).some(({ per }) => per !== undefined)) {
-    const advice = 'its keys have several parts. Name the handler in one of them, such as context.getHandler().name'
-    throw new TollgateError('INVALID_OPTION', `${where}: scope cannot be 'handler' with this limiter: ${advice}`)
+    const rule = "scope cannot be 'handler': the limiter's keys have several parts"
+    const advice = `write the handler into a part of the key, such as \`\${context.getHandler().name}:\${account}\``
+    throw new TollgateError('INVALID_OPTION', `${where}: ${rule}: ${advice}`)
   }
 }
 

@@ -21,9 +21,7 @@ export interface RouteRule {
  * @example
  * \@RateLimit({ cost: 5 })
  */
-export function RateLimit<K = AnyKey, N extends string = string>(
-  options: NestOwnOptions<K, N> | false,
-): CustomDecorator
+export function RateLimit<K = AnyKey, N extends string = string>(options: NestOwnOptions<K, N> | false): CustomDecorator
 /**
  * Limits a controller or a handler by one of the module's `limiters`.
  *

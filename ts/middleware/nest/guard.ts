@@ -12,7 +12,7 @@ import { TollgateError } from '../../api/error.js'
 import { mergedOptions } from '../shared/merged-options.js'
 import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
-import { adapterFor, nameOf, rawOf } from './adapter.js'
+import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
 import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
 import { responseIn } from './contexts.js'
 import { METADATA, type RouteRule } from './decorator.js'
@@ -89,13 +89,14 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
       const headers = 'raw' in response ? replyHeaders(response) : response
       applyOutcome(requestLimiter, outcome, args, rawOf(response), headers)
     }
-    if (outcome.kind === 'pass') {
-      return true
+    if (outcome.kind === 'refuse' && options.handler === undefined) {
+      throw exceptionFor(await requestLimiter.refusalFor(outcome.decision, args), context, outcome.decision)
     }
-    if (options.handler !== undefined) {
-      return options.handler(context, outcome.decision)
+    const isAdmitted = outcome.kind === 'pass' || Boolean(await options.handler?.(context, outcome.decision))
+    if (isAdmitted) {
+      attachAtLast(context, options)
     }
-    throw exceptionFor(await requestLimiter.refusalFor(outcome.decision, args), context, outcome.decision)
+    return isAdmitted
   }
 
   async #handleError(error: unknown, context: ExecutionContext, { onError }: AnyNestOptions): Promise<boolean> {

@@ -131,6 +131,22 @@ describe('Socket.IO', () => {
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_COUNTED_TWICE'])
   })
 
+  test('Nest runs no global guard in a gateway', async () => {
+    class Gateway {
+      chat() {
+        return { event: 'chat', data: 'ok' }
+      }
+    }
+    WebSocketGateway()(Gateway)
+    decorate(Gateway, 'chat', SubscribeMessage('chat'))
+    const limits = RateLimitModule.forRoot({ limiter: limiterOf(1), ...sockets })
+    await withApp({ imports: [limits], providers: [Gateway] }, async (url) => {
+      const client = io(url, { transports: ['websocket'], reconnection: false })
+      expect((await exchange(client, 'chat', 'chat')).answers).toEqual(['ok', 'ok'])
+      client.disconnect()
+    })
+  })
+
   test('message, statusCode and problemDetails change the exception', async () => {
     const refusalWith = async (options: object) => {
       let found: unknown

@@ -6,7 +6,7 @@ import type { FastifyReplyLike, NodeRequest, NodeResponse } from '../shared/node
 import type { NestContextOptions } from './options.js'
 
 /** The part of a connection that ends a delay. */
-interface Connection {
+interface ClientConnection {
   /** Of a socket of Socket.IO, which has another event. */
   readonly disconnected?: boolean
   /** Of a socket of Node.js. */
@@ -17,11 +17,11 @@ interface Connection {
 }
 
 /** The part of a request or of a client that the guard uses: of Express, Fastify or a socket. */
-export interface NestRequest extends Partial<NodeRequest>, Connection {
+export interface NestRequest extends Partial<NodeRequest>, ClientConnection {
   readonly ip?: string
   readonly ips?: readonly string[]
   readonly app?: { get(setting: string): unknown }
-  readonly socket?: Connection
+  readonly socket?: ClientConnection
 }
 
 /** The state of a WebSocket that is closing. */
@@ -61,7 +61,7 @@ export function responseIn(
 }
 
 /** The signals of connections. The messages of a connection share one, and so one listener. */
-const signals = new WeakMap<Connection, AbortSignalLike>()
+const signals = new WeakMap<ClientConnection, AbortSignalLike>()
 
 /** A signal that is aborted when a client disconnects; never, if its connection is unknown. */
 export function connectionSignal(request: NestRequest): AbortSignalLike {

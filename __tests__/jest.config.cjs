@@ -10,6 +10,8 @@ module.exports = {
   testMatch: ['**/*.test.ts'],
   // The sources import './x.js', the built file's name: here it maps to './x.ts'.
   moduleNameMapper: { '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1' },
+  // Nest, in the folder of the root, loads its optional packages from here.
+  modulePaths: ['<rootDir>/__tests__/node_modules'],
   transform: { '\\.m?ts$': '<rootDir>/__tests__/transform.cjs' },
   setupFiles: ['<rootDir>/__tests__/quiet.cjs'],
   testTimeout: 60_000,

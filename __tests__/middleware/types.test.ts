@@ -186,6 +186,53 @@ test('only the limiter determines the key type: Web handlers', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
+test("Nest's limiters, scope and contexts", () => {
+  const never = () => {
+    const limiters = { login: { limiter: plain }, account: { limiter: parts, key: () => ({ account: 'ann' }) } }
+    RateLimitModule.forRoot({ limiter: plain, limiters })
+    RateLimitModule.forRoot({ limiters })
+    RateLimitModule.forRoot({ limiters, key: (context) => context.getClass().name, scope: 'handler' })
+    RateLimitModule.forRoot({ limiter: parts, key: () => ({ account: 'ann' }), limiters: { a: { limiter: plain } } })
+    RateLimitModule.forRoot({ limiters: { a: { limiter: parts, key: (context) => ({ account: context.getType() }) } } })
+    RateLimitModule.forRootAsync({ useFactory: async () => ({ limiters: { a: { limiter: plain, cost: 2 } } }) })
+    RateLimitModule.forRootAsync({ useFactory: () => ({ limiter: plain, limiters: { a: { limiter: parts } } }) })
+    // @ts-expect-error no limiter at all
+    RateLimitModule.forRoot({ key: () => 'ann' })
+    // @ts-expect-error a limiter in place of its options
+    RateLimitModule.forRoot({ limiters: { login: plain } })
+    // @ts-expect-error a named limiter has its own limiter
+    RateLimitModule.forRoot({ limiter: plain, limiters: { login: { cost: 2 } } })
+    // @ts-expect-error wrong name of the part
+    RateLimitModule.forRoot({ limiters: { account: { limiter: parts, key: () => ({ user: 'ann' }) } } })
+    // @ts-expect-error the key may be undefined
+    RateLimitModule.forRoot({ limiter: plain, limiters: { login: { limiter: plain, key: address } } })
+    // @ts-expect-error unknown option
+    RateLimitModule.forRoot({ limiters: { login: { limiter: plain, costs: 2 } } })
+    // @ts-expect-error unknown scope
+    RateLimitModule.forRoot({ limiter: plain, scope: 'route' })
+    // @ts-expect-error the request is not a promise
+    RateLimitModule.forRoot({ limiter: plain, requestOf: async () => ({}) })
+    // @ts-expect-error the request is an object
+    RateLimitModule.forRoot({ limiter: plain, requestOf: () => 'ann' })
+    RateLimitModule.forRoot({ limiter: plain, requestOf: (context) => context.switchToWs().getClient<object>() })
+    RateLimitModule.forRoot({ limiter: plain, responseOf: () => undefined })
+    forHandler('login')
+    forHandler('login', { cost: 5, scope: 'handler', key: () => ({ account: 'ann' }) })
+    forHandler({ scope: 'limiter', requestOf: () => ({}) })
+    // @ts-expect-error the name determines the limiter
+    forHandler('login', { limiter: plain })
+    // @ts-expect-error the module has the limiters
+    forHandler({ limiters: { login: { limiter: plain } } })
+    // @ts-expect-error a limiter in place of its name
+    forHandler(plain)
+    // @ts-expect-error unknown option
+    forHandler('login', { costs: 5 })
+    // @ts-expect-error false has no name
+    forHandler('login', false)
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
 test('only the limiter determines the key type: Nest', () => {
   const never = () => {
     RateLimitModule.forRoot({ limiter: plain, key: () => 'ann' })

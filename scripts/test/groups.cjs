@@ -35,7 +35,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
-      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,headers,invalid-input,ip-key,long-keys,options,problems,request-ends,responses,tiers,types}',
+      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,request-ends,responses,tiers,types}',
       'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
       'testing/*',

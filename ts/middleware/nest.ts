@@ -1,5 +1,5 @@
 /**
- * Rate limiting for Nest, on Express or Fastify.
+ * Rate limiting for Nest, on Express or Fastify, and of GraphQL, WebSockets and microservices.
  *
  * @module tollgate/nest
  */
@@ -10,9 +10,14 @@ export { RateLimitModule } from './nest/module.js'
 export {
   type AnyKey,
   type NestAnswers,
+  type NestContextOptions,
+  type NestLimitersOptions,
+  type NestNamedLimiter,
+  type NestNamedLimiters,
   type NestOwnOptions,
   type NestRateLimitAsyncOptions,
   type NestRateLimitOptions,
+  type NotPromise,
   RATE_LIMIT_OPTIONS,
 } from './nest/options.js'
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'

@@ -6,45 +6,96 @@ import {
   currentReadBarrier,
   type FastifyReplyLike,
   hasForwardedFor,
-  type NodeRequest,
   type NodeResponse,
 } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
-import type { NestArgs } from './options.js'
+import { connectionSignal, type NestRequest, requestIn, responseIn } from './contexts.js'
+import type { AnyNestOptions, NestArgs } from './options.js'
 
-/** The part of an Express or Fastify request that the guard uses. */
-interface HttpRequest extends NodeRequest {
-  readonly ip?: string
-  readonly ips?: readonly string[]
-  readonly app?: { get(setting: string): unknown }
+/** The options that only Nest has. */
+const OPTIONS = ['requestOf', 'responseOf', 'scope', 'limiters']
+
+/** The decisions on a context that is not HTTP, by the names of their properties. */
+const decisions = new WeakMap<ExecutionContext, object>()
+
+/**
+ * Attaches the decisions on a context that is not HTTP, in place of those of earlier messages of the
+ * same socket. It is called when the handler is about to run: other messages may be decided
+ * meanwhile, and those that are refused change nothing.
+ */
+export function attachAtLast(context: ExecutionContext, options: AnyNestOptions): void {
+  const own = decisions.get(context)
+  if (own !== undefined) {
+    Object.assign(requestIn(context, options), own)
+  }
 }
 
 /** Reads Nest's requests. */
-export const ADAPTER: FrameworkAdapter<NestArgs> = {
-  name: 'tollgate/nest',
-  readBarrier: currentReadBarrier,
-  addressOf: (context) => requestOf(context).ip,
-  isProxyUntrusted: (context) => {
-    const request = requestOf(context)
-    const { app, ips } = request
-    return hasForwardedFor(request) && (typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips)
-  },
-  trustsAnyProxy: (context) => {
-    const { app } = requestOf(context)
-    return typeof app?.get === 'function' && app.get('trust proxy') === true
-  },
-  requestOf,
-  signalOf: (context) => {
-    const response = context.switchToHttp().getResponse<NodeResponse | FastifyReplyLike>()
-    return closeSignal('raw' in response ? response.raw : response)
-  },
-  attach: (property, decision, context) => attachDecision(requestOf(context), property, decision),
+export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> {
+  const requestOf = (context: ExecutionContext) => requestIn(context, options)
+  return {
+    name: 'tollgate/nest',
+    optionNames: OPTIONS,
+    readBarrier: currentReadBarrier,
+    checkRequest: (context) => {
+      if (context.getType() !== 'http') {
+        checkContext(context, options)
+      }
+    },
+    addressOf: (context) => {
+      const { ip } = requestOf(context)
+      if (ip === undefined && context.getType() !== 'http') {
+        const rule = `the request of a ${context.getType()} context has no ip`
+        throw new TollgateError('INVALID_KEY', `key cannot be made: ${rule}: give key, which returns its address`)
+      }
+      return ip
+    },
+    isProxyUntrusted: (context) => {
+      const { app, ips, headers } = requestOf(context)
+      const isUntrusted = typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips
+      return headers !== undefined && hasForwardedFor({ headers }) && isUntrusted
+    },
+    trustsAnyProxy: (context) => {
+      const { app } = requestOf(context)
+      return typeof app?.get === 'function' && app.get('trust proxy') === true
+    },
+    // A socket has many messages, and an operation many resolvers: each has a context of its own.
+    requestOf: (context) => (context.getType() === 'http' ? requestOf(context) : context),
+    signalOf: (context) => {
+      const response = responseIn(context, options)
+      return response === undefined ? connectionSignal(requestOf(context)) : closeSignal(rawOf(response))
+    },
+    attach: (property, decision, context) => {
+      if (context.getType() === 'http') {
+        attachDecision(requestOf(context), property, decision)
+      } else {
+        const own = decisions.get(context) ?? {}
+        decisions.set(context, own)
+        attachDecision(own, property, decision)
+      }
+    },
+    ...(options.scope === 'handler' && {
+      scopedKey: (key: string, context: ExecutionContext) => `${nameOf(context)}:${key}`,
+    }),
+  }
 }
 
-function requestOf(context: ExecutionContext): HttpRequest {
-  if (context.getType() !== 'http') {
-    const rule = 'limits only HTTP requests: exempt all others with skip or @RateLimit(false)'
-    throw new TollgateError('INVALID_OPTION', `RateLimitGuard ${rule}`)
+/** The name of a handler: `UsersController.login`. */
+export function nameOf(context: ExecutionContext): string {
+  return `${context.getClass().name}.${context.getHandler().name}`
+}
+
+/** The response of `node:http` that a framework's response writes. */
+export function rawOf(response: NodeResponse | FastifyReplyLike): NodeResponse {
+  return 'raw' in response ? response.raw : response
+}
+
+/** Throws if a context that is not HTTP cannot be limited. */
+function checkContext(context: ExecutionContext, options: AnyNestOptions): NestRequest {
+  if (options.refundWhen !== undefined) {
+    const rule = `refundWhen cannot be given for a ${context.getType()} context, because its end is unknown`
+    const advice = 'set it for HTTP routes with @RateLimit({ refundWhen }), or call limiter.refund in the handler'
+    throw new TollgateError('INVALID_OPTION', `RateLimit: ${rule}: ${advice}`)
   }
-  return context.switchToHttp().getRequest<HttpRequest>()
+  return requestIn(context, options)
 }

@@ -1,50 +1,81 @@
-import { type CanActivate, type ExecutionContext, HttpException, Inject, Injectable, Optional } from '@nestjs/common'
-import { Reflector } from '@nestjs/core'
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type OnModuleInit,
+  Optional,
+  type Type,
+} from '@nestjs/common'
+import { MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core'
 import { TollgateError } from '../../api/error.js'
 import { mergedOptions } from '../shared/merged-options.js'
-import {
-  applyOutcome,
-  type FastifyReplyLike,
-  type NodeHeaders,
-  type NodeResponse,
-  replyHeaders,
-} from '../shared/node-response.js'
+import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
-import type { OwnResponse } from '../shared/responses.js'
-import { ADAPTER } from './adapter.js'
-import { METADATA } from './decorator.js'
+import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
+import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
+import { responseIn } from './contexts.js'
+import { METADATA, type RouteRule } from './decorator.js'
+import { exceptionFor } from './exceptions.js'
 import { type AnyNestOptions, type NestArgs, RATE_LIMIT_OPTIONS } from './options.js'
 
+/** The limiter of a route, and its options. */
+interface RouteLimiter {
+  readonly requestLimiter: RequestLimiter<NestArgs>
+  readonly options: AnyNestOptions
+}
+
 /** Admits the requests that the limiter allows. `RateLimitModule` installs it before all routes. */
-export class RateLimitGuard implements CanActivate {
+export class RateLimitGuard implements CanActivate, OnModuleInit {
   readonly #options: AnyNestOptions | undefined
   readonly #reflector: Reflector
+  readonly #modules: ModulesContainer | undefined
   /**
-   * The request limiters, by the options of `RateLimit`. The key of the module's own options is
+   * The limiters of routes, by what `RateLimit` has stored. The key of the module's own options is
    * this guard.
    */
-  readonly #requestLimiters = new WeakMap<
-    object,
-    { readonly requestLimiter: RequestLimiter<NestArgs>; readonly options: AnyNestOptions }
-  >()
+  readonly #routeLimiters = new WeakMap<object, RouteLimiter>()
 
-  constructor(options: AnyNestOptions | undefined, reflector: Reflector) {
+  constructor(options: AnyNestOptions | undefined, reflector: Reflector, modules?: ModulesContainer) {
     this.#options = options
     this.#reflector = reflector
+    this.#modules = modules
     if (options !== undefined) {
-      this.#requestLimiterFor(undefined)
+      const names = namesOf(options)
+      for (const name of names) {
+        this.#routeLimiterFor({ name }, 'RateLimitModule')
+      }
+      if (names.length === 0 || options.limiter !== undefined) {
+        this.#routeLimiterFor(undefined, 'RateLimitModule')
+      }
+    }
+  }
+
+  /** Throws if a handler or a class of the app names an unknown limiter. Nest calls it at the start. */
+  onModuleInit(): void {
+    const scanner = new MetadataScanner()
+    for (const { controllers, providers } of this.#modules?.values() ?? []) {
+      for (const { metatype } of [...controllers.values(), ...providers.values()]) {
+        const prototype = metatype?.prototype as Readonly<Record<string, Type>> | undefined
+        if (prototype !== undefined) {
+          this.#checkName(metatype as Type, prototype.constructor.name)
+          for (const method of scanner.getAllMethodNames(prototype)) {
+            this.#checkName(prototype[method] as Type, `${prototype.constructor.name}.${method}`)
+          }
+        }
+      }
     }
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const overrides = this.#reflector.getAllAndOverride<Partial<AnyNestOptions> | false | undefined>(METADATA, [
+    const rule = this.#reflector.getAllAndOverride<RouteRule | false | undefined>(METADATA, [
       context.getHandler(),
       context.getClass(),
     ])
-    if (overrides === false) {
+    if (rule === false || (rule === undefined && this.#hasOnlyNames())) {
       return true
     }
-    const { requestLimiter, options } = this.#requestLimiterFor(overrides)
+    const { requestLimiter, options } = this.#routeLimiterFor(rule, nameOf(context))
     const args: NestArgs = [context]
     const outcome = await requestLimiter.check(args)
     if (outcome.kind === 'fail') {
@@ -53,63 +84,62 @@ export class RateLimitGuard implements CanActivate {
     if (outcome.kind === 'invalid') {
       throw exceptionFor(outcome.response, context)
     }
-    if (outcome.decision !== undefined) {
-      const response = responseOf(context)
-      applyOutcome(requestLimiter, outcome, args, 'raw' in response ? response.raw : response, headersOf(context))
+    const response = outcome.decision === undefined ? undefined : responseIn(context, options)
+    if (response !== undefined) {
+      const headers = 'raw' in response ? replyHeaders(response) : response
+      applyOutcome(requestLimiter, outcome, args, rawOf(response), headers)
     }
-    if (outcome.kind === 'pass') {
-      return true
+    if (outcome.kind === 'refuse' && options.handler === undefined) {
+      throw exceptionFor(await requestLimiter.refusalFor(outcome.decision, args), context, outcome.decision)
     }
-    if (options.handler !== undefined) {
-      return options.handler(context, outcome.decision)
+    const isAdmitted = outcome.kind === 'pass' || Boolean(await options.handler?.(context, outcome.decision))
+    if (isAdmitted) {
+      attachAtLast(context, options)
     }
-    throw exceptionFor(await requestLimiter.refusalFor(outcome.decision, args), context)
+    return isAdmitted
   }
 
   async #handleError(error: unknown, context: ExecutionContext, { onError }: AnyNestOptions): Promise<boolean> {
     if (onError !== undefined) {
       return onError(error, context)
     }
-    throw TollgateError.is(error) ? new HttpException('Service Unavailable', 503, { cause: error }) : error
+    // Nest logs an error of the program, but no exception of a protocol.
+    const isOwn = TollgateError.is(error) && error.code === 'INVALID_OPTION' && context.getType() !== 'http'
+    if (!TollgateError.is(error) || isOwn) {
+      throw error
+    }
+    throw exceptionFor({ status: 503, message: 'Service Unavailable' }, context, undefined, error)
   }
 
-  #requestLimiterFor(overrides: Partial<AnyNestOptions> | undefined): {
-    readonly requestLimiter: RequestLimiter<NestArgs>
-    readonly options: AnyNestOptions
-  } {
-    const existing = this.#requestLimiters.get(overrides ?? this)
+  /** Whether the module has limiters for some routes, and none for the others. */
+  #hasOnlyNames(): boolean {
+    return this.#options?.limiter === undefined && this.#options?.limiters !== undefined
+  }
+
+  /** @param place - Where `RateLimit` is, for messages. */
+  #checkName(target: Type, place: string): void {
+    const rule = this.#reflector.get<RouteRule | false | undefined>(METADATA, target)
+    if (rule && rule.name !== undefined) {
+      namedLimiter(this.#options ?? {}, rule.name, place)
+    }
+  }
+
+  /** @param place - Where the rule is, for messages. */
+  #routeLimiterFor(rule: RouteRule | undefined, place: string): RouteLimiter {
+    const existing = this.#routeLimiters.get(rule ?? this)
     if (existing !== undefined) {
       return existing
     }
-    const options = mergedOptions(this.#options ?? ({} as AnyNestOptions), overrides)
-    const entry = { requestLimiter: new RequestLimiter('RateLimit', options, ADAPTER), options }
-    this.#requestLimiters.set(overrides ?? this, entry)
-    return entry
+    const { name, own } = rule ?? {}
+    const common = this.#options ?? {}
+    const where = name === undefined ? 'RateLimit' : `RateLimit: limiters.${name}`
+    const named = name === undefined ? undefined : namedLimiter(common, name, place)
+    const options = mergedOptions(mergedOptions(common, named), own)
+    const routeLimiter = { requestLimiter: new RequestLimiter(where, options, adapterFor(options)), options }
+    checkOwnOptions(where, options)
+    this.#routeLimiters.set(rule ?? this, routeLimiter)
+    return routeLimiter
   }
-}
-
-function responseOf(context: ExecutionContext): NodeResponse | FastifyReplyLike {
-  return context.switchToHttp().getResponse()
-}
-
-function headersOf(context: ExecutionContext): NodeHeaders {
-  const response = responseOf(context)
-  return 'raw' in response ? replyHeaders(response) : response
-}
-
-/** The exception that Nest answers with a response. */
-function exceptionFor({ message, status, type }: OwnResponse, context: ExecutionContext): HttpException {
-  if (type !== undefined) {
-    const response = responseOf(context)
-    const mediaType = `${type}; charset=utf-8`
-    if ('raw' in response) {
-      response.header('Content-Type', mediaType)
-    } else {
-      // As a list: over Express, Nest replaces the type of an error's body if it is another text.
-      response.setHeader('Content-Type', [mediaType])
-    }
-  }
-  return new HttpException(message, status)
 }
 
 // The effect of @Injectable() and @Inject(): this package is compiled without decorators.
@@ -117,3 +147,5 @@ Injectable()(RateLimitGuard)
 Optional()(RateLimitGuard, undefined, 0)
 Inject(RATE_LIMIT_OPTIONS)(RateLimitGuard, undefined, 0)
 Inject(Reflector)(RateLimitGuard, undefined, 1)
+Optional()(RateLimitGuard, undefined, 2)
+Inject(ModulesContainer)(RateLimitGuard, undefined, 2)

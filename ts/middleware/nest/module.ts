@@ -2,7 +2,12 @@ import type { DynamicModule } from '@nestjs/common'
 import { APP_GUARD } from '@nestjs/core'
 import { checkCount } from '../../input/options.js'
 import { RateLimitGuard } from './guard.js'
-import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_OPTIONS } from './options.js'
+import {
+  type NestLimitersOptions,
+  type NestRateLimitAsyncOptions,
+  type NestRateLimitOptions,
+  RATE_LIMIT_OPTIONS,
+} from './options.js'
 
 /**
  * Limits all routes of an app.
@@ -16,13 +21,15 @@ import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_O
 // biome-ignore lint/complexity/noStaticOnlyClass: to Nest a module is a class.
 export class RateLimitModule {
   /** @throws {TollgateError} `INVALID_OPTION`, when the app is created. */
-  static forRoot<K, N extends string>(options: NestRateLimitOptions<K, N>): DynamicModule {
+  static forRoot<K, N extends string, L>(
+    options: NestRateLimitOptions<K, N, L> | NestLimitersOptions<L>,
+  ): DynamicModule {
     checkCount(arguments.length, 1, 'forRoot takes an object of options', 'write forRoot({ limiter })')
     return moduleOf({ provide: RATE_LIMIT_OPTIONS, useValue: options })
   }
 
   /** {@link forRoot} with options from a factory, which may use the app's providers. */
-  static forRootAsync<K, N extends string>(options: NestRateLimitAsyncOptions<K, N>): DynamicModule {
+  static forRootAsync<K, N extends string, L>(options: NestRateLimitAsyncOptions<K, N, L>): DynamicModule {
     checkCount(arguments.length, 1, 'forRootAsync takes an object of options')
     const { imports = [], inject = [], useFactory } = options
     return { ...moduleOf({ provide: RATE_LIMIT_OPTIONS, useFactory, inject }), imports }

@@ -1,5 +1,12 @@
 import type { ExecutionContext, FactoryProvider, ModuleMetadata } from '@nestjs/common'
-import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from '../shared/options.js'
+import type {
+  Awaitable,
+  KeyFunction,
+  KeyOrAddress,
+  MiddlewareLimiter,
+  NotAllowed,
+  RateLimitOptions,
+} from '../shared/options.js'
 
 /** The arguments of users' functions. */
 export type NestArgs = [context: ExecutionContext]
@@ -19,10 +26,78 @@ export interface NestAnswers<N extends string = string> {
   readonly onError?: (error: unknown, context: ExecutionContext) => Awaitable<boolean>
 }
 
-/** The options of `RateLimitModule`. The decision is attached to the request. */
-export type NestRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, NestArgs> &
+/** An object, and no promise of one. */
+export type NotPromise = object & { readonly then?: never }
+
+/** The options for contexts that are not HTTP, such as GraphQL and WebSockets, and for the scope. */
+export interface NestContextOptions {
+  /**
+   * Returns the request of a context that is not HTTP: of a GraphQL resolver the HTTP request, of a
+   * WebSocket gateway the client's socket. The decision is attached to it, each one in place of the
+   * one before. Its `ip` is the default key. Not called for HTTP. Default: such a context is an
+   * error.
+   */
+  readonly requestOf?: (context: ExecutionContext) => NotPromise
+  /**
+   * Returns the response that has the headers of a context that is not HTTP, of Express or Fastify.
+   * Default, also if it returns `undefined`: no headers.
+   */
+  readonly responseOf?: (context: ExecutionContext) => NotPromise | undefined
+  /**
+   * What a key counts for: `'limiter'`, all handlers together; or `'handler'`, each handler
+   * separately. Then `Controller.method:` precedes each key, which must be a string. Default:
+   * `'limiter'`.
+   */
+  readonly scope?: 'limiter' | 'handler'
+}
+
+/** The options of one of the `limiters`: any of the module's options, with a limiter. */
+export type NestNamedLimiter<K = AnyKey, N extends string = string> = NestOwnOptions<K, N> & {
+  /** The limiter that decides. You close it yourself. */
+  readonly limiter: MiddlewareLimiter<K, N>
+}
+
+/**
+ * Limiters by the names that `@RateLimit(name)` has.
+ *
+ * @typeParam L - The types of their keys, by the same names.
+ */
+export type NestNamedLimiters<L = { readonly [name: string]: AnyKey }> = {
+  readonly [Name in keyof L]: NestNamedLimiter<L[Name]>
+}
+
+/**
+ * The options of `RateLimitModule`. The decision is attached to the request.
+ *
+ * @typeParam K - The limiter's keys.
+ * @typeParam N - The names of its limits.
+ * @typeParam L - The keys of the named limiters.
+ */
+export type NestRateLimitOptions<
+  K = string,
+  N extends string = string,
+  L = { readonly [name: string]: AnyKey },
+> = RateLimitOptions<K, N, NestArgs> &
   KeyOrAddress<K, NestArgs> &
-  NestAnswers<N>
+  NestAnswers<N> &
+  NestContextOptions & {
+    /**
+     * Limiters that `@RateLimit(name)` chooses. Each one has its own options, and those of the module
+     * for all others. Default: none.
+     */
+    readonly limiters?: NestNamedLimiters<L>
+  }
+
+/**
+ * The options of `RateLimitModule` without a common limiter: only handlers and controllers with
+ * `@RateLimit` are limited.
+ */
+export type NestLimitersOptions<L = { readonly [name: string]: AnyKey }> = Omit<NestOwnOptions, 'limiter'> & {
+  /** None. */
+  readonly limiter?: never
+  /** Limiters that `@RateLimit(name)` chooses. */
+  readonly limiters: NestNamedLimiters<L>
+}
 
 /** A key of any limiter. */
 export type AnyKey = string | { readonly [part: string]: string }
@@ -32,24 +107,29 @@ export type AnyKey = string | { readonly [part: string]: string }
  * limiter decides, whatever the type of its keys.
  */
 export type NestOwnOptions<K = AnyKey, N extends string = string> = Partial<RateLimitOptions<K, N, NestArgs>> &
-  NestAnswers<N> & {
+  NestAnswers<N> &
+  NestContextOptions & {
     /** Makes the key of a request. Default: the module's function. */
     readonly key?: KeyFunction<NoInfer<K>, NestArgs>
   }
 
 /** Options for keys of any type, as Nest stores them. */
-export type AnyNestOptions = NestRateLimitOptions | NestRateLimitOptions<{ readonly [part: string]: string }>
+export type AnyNestOptions = NestOwnOptions & { readonly limiters?: NestNamedLimiters }
 
 /** The injection token of a `RateLimitGuard`'s options. */
 export const RATE_LIMIT_OPTIONS: unique symbol = Symbol.for('tollgate.nest.options')
 
 /** The options of `RateLimitModule.forRootAsync`. */
-export interface NestRateLimitAsyncOptions<K = string, N extends string = string> {
+export interface NestRateLimitAsyncOptions<
+  K = string,
+  N extends string = string,
+  L = { readonly [name: string]: AnyKey },
+> {
   /** Modules that provide the injected values. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>
   /** The providers to inject into the factory. */
   readonly inject?: NonNullable<FactoryProvider['inject']>
   /** Creates the options. */
   // biome-ignore lint/suspicious/noExplicitAny: only the caller knows the injected types.
-  readonly useFactory: (...injected: any[]) => Awaitable<NestRateLimitOptions<K, N>>
+  readonly useFactory: (...injected: any[]) => Awaitable<NestRateLimitOptions<K, N, L> | NestLimitersOptions<L>>
 }

@@ -265,18 +265,23 @@ const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] s
  * @param where - The name of the middleware's function, for messages.
  * @param hasAddress - Whether the framework knows the client's address, which is then the default
  * key.
+ * @param others - The names of the framework's own options, which it checks itself.
  * @throws {TollgateError} `INVALID_OPTION`
  */
 export function checkedOptions<R extends readonly unknown[]>(
   where: string,
   value: unknown,
   hasAddress: boolean,
+  others: readonly string[] = [],
 ): CheckedOptions<R> {
   const option = optionFor(value)
   if (option !== undefined) {
     throw new TollgateError('INVALID_OPTION', `${where} takes an object of options: ${where}({ ${option} })`)
   }
-  const given = optionsOf('INVALID_OPTION', where, value, NAMES)
+  const given: { readonly [Name in (typeof NAMES)[number]]?: unknown } = optionsOf('INVALID_OPTION', where, value, [
+    ...NAMES,
+    ...others,
+  ])
   const limiter = limiterOf(where, given.limiter)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
     functionOf(`${where}: ${name}`, given[name])

@@ -32,6 +32,12 @@ import {
 export interface FrameworkAdapter<A extends readonly unknown[]> {
   /** The module's name, for warnings. */
   readonly name: string
+  /** The names of options that only this framework has. */
+  readonly optionNames?: readonly string[]
+  /** Throws if a request cannot be limited. It is called after `skip`, before the request is counted. */
+  readonly checkRequest?: (...args: A) => void
+  /** The key that the limiter counts in place of a text that `key` has made. */
+  readonly scopedKey?: (key: string, ...args: A) => string
   /** The client's address, as the framework reports it. */
   readonly addressOf?: (...args: A) => string | undefined
   /** Whether a request came through a proxy that the framework is not configured to trust. */
@@ -101,7 +107,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
    * @throws {TollgateError} `INVALID_OPTION`
    */
   constructor(where: string, options: unknown, adapter: FrameworkAdapter<A>) {
-    this.#options = checkedOptions(where, options, adapter.addressOf !== undefined)
+    this.#options = checkedOptions(where, options, adapter.addressOf !== undefined, adapter.optionNames)
     this.#adapter = adapter
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
   }
@@ -120,6 +126,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
     const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
+    const { scopedKey } = this.#adapter
     const readBarrier = this.#adapter.readBarrier?.()
     let decision: Decision
     let requestTier: string | undefined
@@ -131,11 +138,16 @@ export class RequestLimiter<A extends readonly unknown[]> {
           return PASSED
         }
       }
+      running = undefined
+      this.#adapter.checkRequest?.(...args)
       // Awaited inline: a separate async function would take more ticks of the microtask queue.
       running = 'key'
       let requestKey = replacement?.key
       if (replacement === undefined || !('key' in replacement)) {
         requestKey = key === undefined ? this.#addressKey(args) : await key(...args)
+      }
+      if (scopedKey !== undefined && typeof requestKey === 'string') {
+        requestKey = scopedKey(requestKey, ...args)
       }
       if (hashLongKeys) {
         const shortKey = withoutLongStrings(requestKey)

@@ -1,0 +1,87 @@
+import type { ExecutionContext } from '@nestjs/common'
+import { TollgateError } from '../../api/error.js'
+import type { AbortSignalLike } from '../../api/wait.js'
+import { invalid } from '../../input/options.js'
+import type { FastifyReplyLike, NodeRequest, NodeResponse } from '../shared/node-response.js'
+import type { NestContextOptions } from './options.js'
+
+/** The part of a connection that ends a delay. */
+interface ClientConnection {
+  /** Of a socket of Socket.IO, which has another event. */
+  readonly disconnected?: boolean
+  /** Of a socket of Node.js. */
+  readonly destroyed?: boolean
+  /** Of a WebSocket a number; of a socket of Node.js a text. */
+  readonly readyState?: unknown
+  once?(event: string, listener: () => void): unknown
+}
+
+/** The part of a request or of a client that the guard uses: of Express, Fastify or a socket. */
+export interface NestRequest extends Partial<NodeRequest>, ClientConnection {
+  readonly ip?: string
+  readonly ips?: readonly string[]
+  readonly app?: { get(setting: string): unknown }
+  readonly socket?: ClientConnection
+}
+
+/** The state of a WebSocket that is closing. */
+const CLOSING = 2
+
+/** The request of a context. */
+export function requestIn(context: ExecutionContext, { requestOf }: NestContextOptions): NestRequest {
+  const type = context.getType<string>()
+  if (type === 'http') {
+    return context.switchToHttp().getRequest<NestRequest>()
+  }
+  if (requestOf === undefined) {
+    const advice = 'give requestOf, which returns its request, or exempt it with skip or @RateLimit(false)'
+    throw new TollgateError('INVALID_OPTION', `RateLimit: requestOf is missing for a ${type} context: ${advice}`)
+  }
+  const request: unknown = requestOf(context)
+  if (!isObject(request)) {
+    throw invalid('INVALID_OPTION', 'RateLimit: requestOf', `must return the request of a ${type} context`, request)
+  }
+  return request
+}
+
+/** The response of a context; `undefined` if the guard writes no headers there. */
+export function responseIn(
+  context: ExecutionContext,
+  { responseOf }: NestContextOptions,
+): NodeResponse | FastifyReplyLike | undefined {
+  if (context.getType() === 'http') {
+    return context.switchToHttp().getResponse()
+  }
+  const response: unknown = responseOf?.(context)
+  if (response === undefined || (isObject(response) && ('raw' in response || 'setHeader' in response))) {
+    return response as NodeResponse | FastifyReplyLike | undefined
+  }
+  const rule = 'must return a response of Express, a reply of Fastify, or undefined'
+  throw invalid('INVALID_OPTION', 'RateLimit: responseOf', rule, response)
+}
+
+/** The signals of connections. The messages of a connection share one, and so one listener. */
+const signals = new WeakMap<ClientConnection, AbortSignalLike>()
+
+/** A signal that is aborted when a client disconnects; never, if its connection is unknown. */
+export function connectionSignal(request: NestRequest): AbortSignalLike {
+  const connection = request.socket ?? request
+  const existing = signals.get(connection)
+  if (existing !== undefined) {
+    return existing
+  }
+  const controller = new AbortController()
+  signals.set(connection, controller.signal)
+  const { disconnected, destroyed, readyState } = connection
+  if (disconnected || destroyed || (typeof readyState === 'number' && readyState >= CLOSING)) {
+    controller.abort()
+  } else {
+    connection.once?.(disconnected === undefined ? 'close' : 'disconnect', () => controller.abort())
+  }
+  return controller.signal
+}
+
+/** Whether a value is an object, and no promise, which is a mistake here. */
+function isObject(value: unknown): value is NestRequest {
+  return typeof value === 'object' && value !== null && !('then' in value)
+}

@@ -140,9 +140,7 @@ test.each([
   await withResolvers({ limiter, ...options, key: () => 'ann' }, async (query) => {
     const { errors } = await query('{ hello }')
     expect(errors?.map(({ message }) => message)).toEqual([expect.stringMatching(rule)])
-    if (!('responseOf' in options)) {
-      expect((await limiter.peek('ann')).remaining).toBe(100)
-    }
+    expect((await limiter.peek('ann')).remaining).toBe(100)
   })
 })
 
@@ -179,10 +177,13 @@ test('a failed limiter is reported with status 503, and a bad request with 400',
   expect(warnings[0]?.message).toMatch(/the request of a graphql context has no ip: give key/)
 })
 
-test('a delayed operation gives up its turn when its client disconnects', async () => {
+test.each([
+  ['by its request', {}],
+  ['by its response', { responseOf }],
+])('a delayed operation gives up its turn when its client disconnects: %s', async (_name, options) => {
   const limiter = waitingLimiter()
   const resetAfterMs = async () => (await limiter.peek('ann')).resetAfterMs
-  await withResolvers({ limiter, requestOf, delay: '1m', key: () => 'ann' }, async (query, url) => {
+  await withResolvers({ limiter, requestOf, delay: '1m', key: () => 'ann', ...options }, async (query, url) => {
     expect((await query('{ hello }')).data).toEqual({ hello: 'allowed-last 0' })
     const controller = new AbortController()
     const { signal } = controller

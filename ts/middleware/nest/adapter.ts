@@ -9,7 +9,7 @@ import {
   type NodeResponse,
 } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
-import { connectionSignal, type NestRequest, requestIn, responseIn } from './contexts.js'
+import { connectionSignal, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'
 
 /** The options that only Nest has. */
@@ -91,11 +91,12 @@ export function rawOf(response: NodeResponse | FastifyReplyLike): NodeResponse {
 }
 
 /** Throws if a context that is not HTTP cannot be limited. */
-function checkContext(context: ExecutionContext, options: AnyNestOptions): NestRequest {
+function checkContext(context: ExecutionContext, options: AnyNestOptions): void {
   if (options.refundWhen !== undefined) {
     const rule = `refundWhen cannot be given for a ${context.getType()} context, because its end is unknown`
     const advice = 'set it for HTTP routes with @RateLimit({ refundWhen }), or call limiter.refund in the handler'
     throw new TollgateError('INVALID_OPTION', `RateLimit: ${rule}: ${advice}`)
   }
-  return requestIn(context, options)
+  requestIn(context, options)
+  responseIn(context, options)
 }

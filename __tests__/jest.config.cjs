@@ -9,7 +9,11 @@ module.exports = {
   testEnvironment: 'node',
   testMatch: ['**/*.test.ts'],
   // The sources import './x.js', the built file's name: here it maps to './x.ts'.
-  moduleNameMapper: { '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1' },
+  moduleNameMapper: {
+    '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1',
+    // Servers accept errors of only one copy of graphql. An app has one copy; here two folders need it.
+    '^graphql(/.*)?$': '<rootDir>/node_modules/graphql$1',
+  },
   // Nest, in the folder of the root, loads its optional packages from here.
   modulePaths: ['<rootDir>/__tests__/node_modules'],
   transform: { '\\.m?ts$': '<rootDir>/__tests__/transform.cjs' },

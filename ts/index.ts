@@ -81,5 +81,5 @@ export type {
 } from './backends/redis/options.js'
 export { RedisStore } from './backends/redis/redis-store.js'
 export { type Duration, type DurationUnit, type DurationWord, parseDuration } from './input/duration.js'
-export type { TimerClock } from './platform/waiting-time.js'
+export type { TimerClock } from './platform/timer-clock.js'
 export * from './policies/index.js'

@@ -1,5 +1,6 @@
 /** A surplus argument is an error: the caller meant it to have an effect. */
 
+import { parse } from 'graphql'
 import * as client from '../../ts/client/index.js'
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
@@ -9,9 +10,12 @@ import * as expressRateLimit from '../../ts/middleware/express-rate-limit.js'
 import { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 import * as fastify from '../../ts/middleware/fastify.js'
 import * as fetch from '../../ts/middleware/fetch.js'
+import * as graphql from '../../ts/middleware/graphql.js'
 import * as hono from '../../ts/middleware/hono.js'
 import * as koa from '../../ts/middleware/koa.js'
 import * as nest from '../../ts/middleware/nest.js'
+import * as socketIo from '../../ts/middleware/socket.io.js'
+import * as trpc from '../../ts/middleware/trpc.js'
 import * as testing from '../../ts/testing/index.js'
 import { failureOf } from '../failure.js'
 import { Collector } from '../metrics/collect.js'
@@ -73,6 +77,26 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
   ['tollgate/fastify', fastify, { ipKey, rateLimit }],
   ['tollgate/koa', koa, { ipKey, rateLimit }],
   ['tollgate/hono', hono, { ipKey, rateLimit }],
+  ['tollgate/trpc', trpc, { ipKey, rateLimit }],
+  [
+    'tollgate/graphql',
+    graphql,
+    {
+      ipKey,
+      useRateLimit: [[middleware], `useRateLimit takes ${options}`],
+      rateLimitPlugin: [[middleware], `rateLimitPlugin takes ${options}`],
+      complexityOf: [[{ document: parse('{ a }') }, {}], `complexityOf takes an operation and ${options}`],
+    },
+  ],
+  [
+    'tollgate/socket.io',
+    socketIo,
+    {
+      ipKey,
+      limitConnections: [[middleware], `limitConnections takes ${options}`],
+      limitEvents: [[middleware], `limitEvents takes ${options}`],
+    },
+  ],
   [
     'tollgate/fetch',
     fetch,
@@ -109,6 +133,7 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
 const CALLED_BY_OTHERS = [
   /^default$/,
   /^RateLimitGuard/,
+  /^RateLimitError$/,
   /^RateLimitModule$/,
   /^TollgateStore\.(init|get|increment|decrement|resetKey)$/,
 ]

@@ -15,7 +15,15 @@ const DECISIONS = {
 }
 
 /** The dependencies of consumers that use all entry points. */
-const PEERS = ['@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs']
+const PEERS = [
+  '@nestjs/common',
+  '@nestjs/core',
+  '@opentelemetry/api',
+  '@trpc/server',
+  'graphql',
+  'reflect-metadata',
+  'rxjs',
+]
 
 let release: Release
 let consumer: string

@@ -14,15 +14,20 @@ const PEERS = [
   '@nestjs/common',
   '@nestjs/core',
   '@opentelemetry/api',
+  '@trpc/server',
   '@types/express',
   '@types/koa',
   '@types/node',
   'fastify',
+  'graphql',
   'hono',
 ]
 
 /** Compiled together, because the frameworks' own declarations take most of the time. */
-const FRAMED = ['middleware.mts', 'subpaths.mts', 'hono.mts']
+const FRAMED = ['middleware.mts', 'subpaths.mts', 'hono.mts', 'protocols.mts']
+
+/** Programs whose frameworks' own declarations need TypeScript 5.7. */
+const RECENT = ['hono.mts', 'protocols.mts']
 
 const FLAGS = {
   strict: true,
@@ -64,9 +69,8 @@ describe.each(COMPILERS)('%s', (compiler) => {
   })
 
   test('compiles programs that use every entry point, with the required peers', async () => {
-    // Hono's own declarations need TypeScript 5.7. Programs without Hono must not fail because of
-    // it.
-    const programs = FRAMED.filter((program) => compiler !== 'typescript-5.4' || program !== 'hono.mts')
+    // Programs without these frameworks must not fail because of them.
+    const programs = FRAMED.filter((program) => compiler !== 'typescript-5.4' || !RECENT.includes(program))
     const all = [...programs, ...programs.map(commonJs)]
     await Promise.all([
       compile(compiler, framed, all, { ...WORLD, ...NODE16, outDir: compiler }),
@@ -76,6 +80,10 @@ describe.each(COMPILERS)('%s', (compiler) => {
       const answers = { statuses: [200, 429], retryAfter: '60', functions: true }
       expect(await jsonOutput(framed, join(compiler, program))).toEqual(answers)
     }
+    for (const program of programs.includes('protocols.mts') ? ['protocols.mjs', 'protocols.cjs'] : []) {
+      const answers = { remaining: 1, again: 1, cost: 4, functions: true }
+      expect(await jsonOutput(framed, join(compiler, program))).toEqual(answers)
+    }
     for (const program of ['subpaths.mjs', 'subpaths.cjs']) {
       const answers = { remaining: 2, status: 'allowed-last', totalHits: 1 }
       expect(await jsonOutput(framed, join(compiler, program))).toEqual(answers)
@@ -83,9 +91,9 @@ describe.each(COMPILERS)('%s', (compiler) => {
   })
 })
 
-test("typescript-5.4 compiles a program that uses Hono, if it does not check Hono's declarations", async () => {
+test('typescript-5.4 compiles programs that use these frameworks, if it does not check their declarations', async () => {
   for (const options of [{ ...NODE16, noEmit: true }, BUNDLER]) {
-    await compile('typescript-5.4', framed, ['hono.mts'], { ...WORLD, ...options, skipLibCheck: true })
+    await compile('typescript-5.4', framed, RECENT, { ...WORLD, ...options, skipLibCheck: true })
   }
 })
 

@@ -35,7 +35,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
-      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,request-ends,responses,tiers,types}',
+      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,request-ends,responses,socket.io,tiers,trpc,types}',
       'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
       'testing/*',
@@ -129,7 +129,7 @@ const GROUPS = [
   {
     name: 'package',
     title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
-    packages: ['__tests__/package'],
+    packages: ['__tests__/package', 'examples/next'],
     wasm: true,
     tests: ['package/*'],
   },

@@ -7,7 +7,7 @@
  *
  * @module tollgate/client
  */
-export type { TimerClock } from '../platform/waiting-time.js'
+export type { TimerClock } from '../platform/timer-clock.js'
 export type {
   ClientEvents,
   ClientKey,

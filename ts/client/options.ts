@@ -6,8 +6,9 @@ import { type AbortSignalLike, signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
 import { type Duration, millisOfOption, wholeMillis } from '../input/duration.js'
 import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import type { TimerClock } from '../platform/timer-clock.js'
 import { timers } from '../platform/timers.js'
-import { fakeableTime, realTime, type TimerClock, timeOf, type WaitingTime } from '../platform/waiting-time.js'
+import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
 import type { Policy } from '../policies/policy.js'
 
 /** The part of a limiter that a client needs. Every `RateLimiter` has it. */

@@ -1,4 +1,4 @@
-import type { TimerClock } from '../platform/waiting-time.js'
+import type { TimerClock } from '../platform/timer-clock.js'
 import { invalid } from './options.js'
 
 const METHODS = ['now', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] as const

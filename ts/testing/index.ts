@@ -5,5 +5,5 @@
  */
 
 export type { Duration, DurationUnit, DurationWord } from '../input/duration.js'
-export type { TimerClock } from '../platform/waiting-time.js'
+export type { TimerClock } from '../platform/timer-clock.js'
 export { type AdvanceUntilOptions, TestClock } from './test-clock.js'

@@ -1,7 +1,7 @@
 import { type Duration, millisOf } from '../input/duration.js'
 import { checkCount, invalid, optionsOf } from '../input/options.js'
+import type { TimerClock } from '../platform/timer-clock.js'
 import { timers } from '../platform/timers.js'
-import type { TimerClock } from '../platform/waiting-time.js'
 
 /** The options of {@link TestClock.advanceUntil}. */
 export interface AdvanceUntilOptions {

@@ -1,6 +1,7 @@
 import { clockOf } from '../../input/clock.js'
 import { nameOf, optionsOf, translated, wholeNumber } from '../../input/options.js'
-import { fakeableTime, type TimerClock, timeOf, type WaitingTime } from '../../platform/waiting-time.js'
+import type { TimerClock } from '../../platform/timer-clock.js'
+import { fakeableTime, timeOf, type WaitingTime } from '../../platform/waiting-time.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'

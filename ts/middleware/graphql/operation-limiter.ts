@@ -1,0 +1,153 @@
+import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
+import { TollgateError } from '../../api/error.js'
+import { attachDecision } from '../shared/attach.js'
+import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
+import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
+import { checkAbsent } from '../shared/without-http.js'
+import type { GraphqlOperation } from './complexity.js'
+
+/**
+ * An operation that is about to run.
+ *
+ * @typeParam C - The context of the server.
+ */
+export interface GraphqlCall<C = unknown> extends GraphqlOperation {
+  /** The context that resolvers get. */
+  readonly context: C
+}
+
+/**
+ * The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because the context is that of
+ * your server.
+ */
+export type GraphqlRateLimitOptions<K = string, N extends string = string, C = unknown> = Omit<
+  RateLimitOptions<K, N, [call: GraphqlCall<C>], never>,
+  'problemDetails'
+> &
+  KeyRequired<K, [call: GraphqlCall<C>]> & {
+    /**
+     * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default:
+     * a `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503.
+     */
+    readonly onError?: (error: unknown, call: GraphqlCall<C>) => Awaitable<void>
+  }
+
+/** The form in which a server expects the headers of an error. */
+export type HeadersForm = (headers: ReadonlyMap<string, string>) => unknown
+
+/** The result of a check. */
+export interface CheckedOperation {
+  /** The error of an operation that does not run. */
+  readonly error: GraphQLError | undefined
+  /** Refunds the units of an operation that has run, if `refundWhen` says so. */
+  onEnd(errors: readonly GraphQLErrorLike[] | undefined): Promise<void>
+}
+
+/** An error in the result of an operation. */
+export interface GraphQLErrorLike {
+  readonly extensions?: { readonly http?: { readonly status?: unknown } } | undefined
+}
+
+const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
+  name: 'tollgate/graphql',
+  // Servers create a context for each operation, also for those of a batch.
+  requestOf: (call) => contextOf(call) ?? call,
+  signalOf: (call) => {
+    const { request } = (contextOf(call) ?? {}) as { readonly request?: { readonly signal?: AbortSignal } }
+    return request?.signal ?? new AbortController().signal
+  },
+  attach: (property, decision, call) => {
+    const context = contextOf(call)
+    if (context !== undefined) {
+      attachDecision(context, property, decision)
+    }
+  },
+}
+
+/** Decides on operations: the part of the plugins that does not depend on the server. */
+export class OperationLimiter {
+  readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
+  readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
+  readonly #headersForm: HeadersForm
+
+  /**
+   * @param where - The name of the plugin's function, for messages.
+   * @throws {TollgateError} `INVALID_OPTION`
+   */
+  constructor(where: string, options: unknown, headersForm: HeadersForm) {
+    checkAbsent(where, options, ['problemDetails', 'handler'], 'a refusal is a GraphQLError')
+    this.#requestLimiter = new RequestLimiter(where, options, ADAPTER)
+    this.#onError = (options as { readonly onError?: (error: unknown, call: GraphqlCall) => Awaitable<void> }).onError
+    this.#headersForm = headersForm
+  }
+
+  async check(call: GraphqlCall): Promise<CheckedOperation> {
+    const args: [GraphqlCall] = [call]
+    const outcome = await this.#requestLimiter.check(args)
+    const headers = new Map<string, string>()
+    this.#requestLimiter.write(outcome, (name, value) => headers.set(name, value))
+    switch (outcome.kind) {
+      case 'pass': {
+        const { decision } = outcome
+        const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
+          if (decision !== undefined) {
+            await this.#requestLimiter.refundAtEnd(decision, { status: statusOf(errors), aborted: false }, args)
+          }
+        }
+        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : nothing }
+      }
+      case 'fail':
+        return { error: await this.#failureOf(outcome.error, call), onEnd: nothing }
+      case 'invalid': {
+        const { status, message } = outcome.response
+        return { error: this.#errorOf('BAD_REQUEST', message, status, headers), onEnd: nothing }
+      }
+      case 'refuse': {
+        const { decision } = outcome
+        const { message, status } = await this.#requestLimiter.refusalFor(decision, args)
+        const code = decision.source === 'none' ? 'SERVICE_UNAVAILABLE' : 'TOO_MANY_REQUESTS'
+        const { retryAfterMs } = decision
+        return { error: this.#errorOf(code, message, status, headers, { retryAfterMs }), onEnd: nothing }
+      }
+    }
+  }
+
+  async #failureOf(error: unknown, call: GraphqlCall): Promise<GraphQLError | undefined> {
+    if (this.#onError !== undefined) {
+      await this.#onError(error, call)
+      return undefined
+    }
+    if (!TollgateError.is(error)) {
+      throw error
+    }
+    return this.#errorOf('SERVICE_UNAVAILABLE', 'Service Unavailable', 503, new Map(), {}, error)
+  }
+
+  #errorOf(
+    code: string,
+    message: unknown,
+    status: number,
+    headers: ReadonlyMap<string, string>,
+    members: object = {},
+    originalError?: Error,
+  ): GraphQLError {
+    const http = { status, headers: this.#headersForm(headers) }
+    const text = typeof message === 'string' ? message : JSON.stringify(message)
+    // Servers declare what `http` contains, each for itself.
+    const extensions = { code, ...members, http } as GraphQLErrorExtensions
+    return new GraphQLError(text, { extensions, originalError: originalError ?? null })
+  }
+}
+
+/** The status of a response with these errors. */
+function statusOf(errors: readonly GraphQLErrorLike[] | undefined): number {
+  const [error] = errors ?? []
+  const status = error?.extensions?.http?.status
+  return error === undefined ? 200 : typeof status === 'number' ? status : 500
+}
+
+function contextOf({ context }: GraphqlCall): object | undefined {
+  return typeof context === 'object' && context !== null ? context : undefined
+}
+
+async function nothing(): Promise<void> {}

@@ -1,0 +1,8 @@
+/**
+ * `tollgate/socket.io` for `import`: the same module.
+ *
+ * @packageDocumentation
+ */
+
+export type * from './socket.io.js'
+export { ipKey, limitConnections, limitEvents } from './socket.io.js'

@@ -1,0 +1,223 @@
+/**
+ * Rate limiting for Socket.IO 4: of connections and of events.
+ *
+ * @module tollgate/socket.io
+ */
+import { TollgateError } from '../api/error.js'
+import { checkCount } from '../input/options.js'
+import { attachDecision } from './shared/attach.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
+import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
+import { checkAbsent } from './shared/without-http.js'
+
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'
+
+/** The part of a socket on the server that the functions use. */
+export interface SocketLike {
+  readonly handshake: {
+    readonly address: string
+    readonly headers: { readonly [name: string]: unknown }
+    readonly auth: { readonly [name: string]: unknown }
+  }
+  /** The decision is a property of it. */
+  readonly data: object
+  readonly conn: SocketConnection
+  /** Calls a function for each event of the client. */
+  use(limit: (event: SocketEvent, next: (error?: Error) => void) => void): unknown
+}
+
+/** The connection of a socket. */
+export interface SocketConnection {
+  readonly readyState: string
+  /** Calls a function when the connection is closed. */
+  once(event: 'close', listener: () => void): unknown
+}
+
+/** An event of a client: its name, its values and, last, the function that acknowledges it. */
+export type SocketEvent = [name: string, ...values: unknown[]]
+
+/** The options of both functions, for the arguments `A` of users' functions. */
+export type SocketOptions<K, N extends string, A extends readonly unknown[]> = Omit<
+  RateLimitOptions<K, N, A, never>,
+  'headers' | 'problemDetails' | 'refundWhen'
+> &
+  KeyOrAddress<K, A> & {
+    /**
+     * Called if no decision could be made. Throws, or returns nothing to let the connection or the event
+     * pass. Default: it fails with status 503.
+     */
+    readonly onError?: (error: unknown, ...args: A) => Awaitable<void>
+  }
+
+/** The options of {@link limitConnections}. */
+export type ConnectionLimitOptions<
+  K = string,
+  N extends string = string,
+  S extends SocketLike = SocketLike,
+> = SocketOptions<K, N, [socket: S]>
+
+/** The options of {@link limitEvents}. The arguments of its functions are the socket and the event. */
+export type EventLimitOptions<K = string, N extends string = string, S extends SocketLike = SocketLike> = SocketOptions<
+  K,
+  N,
+  [socket: S, event: SocketEvent]
+> & {
+  /** Answers a refused event, in place of the error and the acknowledgement. */
+  readonly handler?: (socket: S, event: SocketEvent, decision: NotAllowed<N>) => Awaitable<void>
+}
+
+/** The `data` of an error, and the acknowledgement of a refused event that expects one. */
+export interface SocketRefusal {
+  /** As of HTTP: 429, 400 or 503. */
+  readonly status: number
+  /** The message of the refusal. */
+  readonly message: unknown
+  /** As in the decision; `undefined` without a decision. */
+  readonly retryAfterMs?: number | null
+}
+
+/** The options that have no effect here. */
+const ABSENT = ['headers', 'problemDetails', 'refundWhen', 'handler'] as const
+
+const signals = new WeakMap<SocketLike, AbortSignal>()
+
+/** A signal that is aborted when the client disconnects. All events of a socket share it. */
+function closeSignalOf(socket: SocketLike): AbortSignal {
+  let signal = signals.get(socket)
+  if (signal === undefined) {
+    const controller = new AbortController()
+    signal = controller.signal
+    signals.set(socket, signal)
+    socket.conn.once('close', () => controller.abort())
+    if (socket.conn.readyState === 'closed') {
+      controller.abort()
+    }
+  }
+  return signal
+}
+
+const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
+  name: 'tollgate/socket.io',
+  addressOf: ({ handshake }) => handshake.address,
+  // The address of a handshake is that of the nearest proxy.
+  isProxyUntrusted: ({ handshake }) => handshake.headers['x-forwarded-for'] !== undefined,
+  signalOf: closeSignalOf,
+  attach: (property, decision, { data }) => attachDecision(data, property, decision),
+}
+
+const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
+  ...CONNECTIONS,
+  requestOf: (_, event) => event,
+  // In place of the decision of the event before.
+  attach: (property, decision, { data }) => void Object.assign(data, { [property]: decision }),
+}
+
+/**
+ * Limits connections, by the client's address unless there is a `key`. A refused client gets
+ * `connect_error` with {@link SocketRefusal} as `error.data`. The decision is `socket.data.rateLimit`.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * io.use(limitConnections({ limiter }))
+ */
+export function limitConnections<K, N extends string, S extends SocketLike = SocketLike>(
+  options: ConnectionLimitOptions<K, N, S>,
+): (socket: S, next: (error?: Error) => void) => void {
+  checkCount(arguments.length, 1, 'limitConnections takes an object of options', 'write limitConnections({ limiter })')
+  const requestLimiter = limiterOf('limitConnections', options, ABSENT, CONNECTIONS)
+  return (socket, next) => {
+    const args: [S] = [socket]
+    const check = async () => {
+      const outcome = await requestLimiter.check(args)
+      const refusal = await refusalOf(requestLimiter, outcome, args, options.onError)
+      next(refusal && errorOf(refusal))
+    }
+    check().catch(next)
+  }
+}
+
+/**
+ * Limits the events that clients send, by their address unless there is a `key`. A refused event does not
+ * reach its listeners. If it expects an acknowledgement, that is {@link SocketRefusal}; otherwise the
+ * socket emits `error` on the server, with it as `error.data`. The decision on the latest event is
+ * `socket.data.rateLimit`.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * io.on('connection', limitEvents({ limiter }))
+ */
+export function limitEvents<K, N extends string, S extends SocketLike = SocketLike>(
+  options: EventLimitOptions<K, N, S>,
+): (socket: S) => void {
+  checkCount(arguments.length, 1, 'limitEvents takes an object of options', 'write limitEvents({ limiter })')
+  const requestLimiter = limiterOf('limitEvents', options, ABSENT.slice(0, -1), EVENTS)
+  const { handler, onError } = options
+  return (socket) => {
+    socket.use((event, next) => {
+      const args: [S, SocketEvent] = [socket, event]
+      const check = async () => {
+        const outcome = await requestLimiter.check(args)
+        if (outcome.kind === 'refuse' && handler !== undefined) {
+          return handler(socket, event, outcome.decision as NotAllowed<N>)
+        }
+        const refusal = await refusalOf(requestLimiter, outcome, args, onError)
+        const acknowledge: unknown = event.at(-1)
+        if (refusal === undefined) {
+          next()
+        } else if (typeof acknowledge === 'function') {
+          // Without an answer the client would wait.
+          acknowledge(refusal)
+        } else {
+          next(errorOf(refusal))
+        }
+      }
+      check().catch(next)
+    })
+  }
+}
+
+function limiterOf<A extends readonly unknown[]>(
+  where: string,
+  options: unknown,
+  absent: readonly string[],
+  adapter: FrameworkAdapter<A>,
+): RequestLimiter<A> {
+  checkAbsent(where, options, absent, 'messages of Socket.IO are no HTTP responses')
+  return new RequestLimiter(where, options, adapter)
+}
+
+/** The refusal of a connection or an event; `undefined` if it passes. */
+async function refusalOf<A extends readonly unknown[]>(
+  requestLimiter: RequestLimiter<A>,
+  outcome: RequestOutcome,
+  args: A,
+  onError: ((error: unknown, ...args: A) => Awaitable<void>) | undefined,
+): Promise<SocketRefusal | undefined> {
+  switch (outcome.kind) {
+    case 'pass':
+      return undefined
+    case 'invalid':
+      return { status: outcome.response.status, message: outcome.response.message }
+    case 'fail':
+      if (onError !== undefined) {
+        await onError(outcome.error, ...args)
+        return undefined
+      }
+      if (!TollgateError.is(outcome.error)) {
+        throw outcome.error
+      }
+      return { status: 503, message: 'Service Unavailable' }
+    case 'refuse': {
+      const { message, status } = await requestLimiter.refusalFor(outcome.decision, args)
+      return { status, message, retryAfterMs: outcome.decision.retryAfterMs }
+    }
+  }
+}
+
+function errorOf(data: SocketRefusal): Error {
+  const { message } = data
+  return Object.assign(new Error(typeof message === 'string' ? message : JSON.stringify(message)), { data })
+}

@@ -1,0 +1,136 @@
+/**
+ * Rate limiting for tRPC 11.
+ *
+ * @module tollgate/trpc
+ */
+import { TRPCError, type TRPCMiddlewareFunction } from '@trpc/server'
+import { getHTTPStatusCodeFromError } from '@trpc/server/http'
+import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
+import { checkCount } from '../input/options.js'
+import { isReplaceable } from './shared/attach.js'
+import type { KeyRequired, NotAllowed } from './shared/options.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { type MessageRateLimitOptions, withoutHttp } from './shared/without-http.js'
+
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'
+export type { MessageRateLimitOptions } from './shared/without-http.js'
+
+/**
+ * A call of a procedure, as tRPC passes it to middlewares: its context `ctx`, `input`, `path`, `type`,
+ * `meta`, `signal` and `getRawInput`.
+ */
+export type TrpcCall<C, M, O, I> = Omit<Parameters<TRPCMiddlewareFunction<C, M, O, unknown, I>>[0], 'next'>
+
+/**
+ * The options of {@link rateLimit}. `key` is required, because tRPC itself does not know the client's
+ * address.
+ *
+ * @typeParam R - The call of a procedure.
+ */
+export type TrpcRateLimitOptions<K, N extends string, R, P extends string = 'rateLimit'> = MessageRateLimitOptions<
+  K,
+  N,
+  [call: R]
+> &
+  KeyRequired<K, [call: R]> & {
+    /** The name of the context's property that holds the decision. Default: `'rateLimit'`. */
+    readonly requestProperty?: P
+    /**
+     * Called if no decision could be made. Throws, or returns nothing to let the call pass. Default:
+     * throws a `TRPCError` with code `SERVICE_UNAVAILABLE`.
+     */
+    readonly onError?: (error: unknown, call: R) => void | PromiseLike<void>
+  }
+
+/** The `cause` of the `TRPCError` of a refused call. */
+export class RateLimitError extends Error {
+  override readonly name = 'RateLimitError'
+  /** The refusal. */
+  readonly decision: NotAllowed
+
+  /** @internal */
+  constructor(message: string, decision: NotAllowed) {
+    super(message)
+    this.decision = decision
+  }
+}
+
+type AnyCall = TrpcCall<object, object, object, unknown>
+
+const ADAPTER: FrameworkAdapter<[call: AnyCall]> = {
+  name: 'tollgate/trpc',
+  // All calls of a batch share a context. Only this function belongs to one call.
+  requestOf: ({ getRawInput }) => getRawInput,
+  signalOf: ({ signal }) => signal ?? new AbortController().signal,
+  // The decision goes to the context of the procedure.
+  attach: () => {},
+}
+
+/**
+ * Limits the calls of procedures. A refused call fails with a `TRPCError` with code
+ * `TOO_MANY_REQUESTS`, whose `cause` is a {@link RateLimitError}. The decision is `ctx.rateLimit`.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * const limited = t.procedure.use(rateLimit({ limiter, key: ({ ctx }) => ctx.userId }))
+ */
+export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'rateLimit'>(
+  options: TrpcRateLimitOptions<K, N, TrpcCall<C, M, O, I>, P>,
+): TRPCMiddlewareFunction<C, M, O, { [Name in P]?: Decision<N> }, I> {
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter, key })')
+  const fact = 'a refusal is a TRPCError with code TOO_MANY_REQUESTS'
+  const requestLimiter = new RequestLimiter('rateLimit', withoutHttp('rateLimit', options, fact), ADAPTER)
+  const { onError, requestProperty: property = 'rateLimit' as P } = options
+  return async ({ next, ...call }) => {
+    const args: [AnyCall] = [call as unknown as AnyCall]
+    const outcome = await requestLimiter.check(args)
+    switch (outcome.kind) {
+      case 'fail':
+        if (onError === undefined) {
+          throw failureOf(outcome.error)
+        }
+        await onError(outcome.error, call)
+        return next({ ctx: {} })
+      case 'invalid': {
+        const { status, message } = outcome.response
+        throw new TRPCError({
+          code: status === 499 ? 'CLIENT_CLOSED_REQUEST' : 'BAD_REQUEST',
+          message: textOf(message),
+        })
+      }
+      case 'refuse': {
+        const message = textOf((await requestLimiter.refusalFor(outcome.decision, args)).message)
+        const code = outcome.decision.source === 'none' ? 'SERVICE_UNAVAILABLE' : 'TOO_MANY_REQUESTS'
+        throw new TRPCError({ code, message, cause: new RateLimitError(message, outcome.decision) })
+      }
+    }
+    const { decision } = outcome
+    if (decision === undefined) {
+      return next({ ctx: {} })
+    }
+    // In shadow mode the decision of an earlier middleware may be a refusal.
+    const earlier = (call.ctx as Record<string, unknown>)[property]
+    const result = await next({ ctx: isReplaceable(earlier, decision) ? { [property]: decision } : {} })
+    if (requestLimiter.mayRefund) {
+      const status = result.ok ? 200 : getHTTPStatusCodeFromError(result.error)
+      await requestLimiter.refundAtEnd(decision, { status, aborted: call.signal?.aborted === true }, args)
+    }
+    // The type of tRPC has no other way to name the added property.
+    return result as never
+  }
+}
+
+/** A refusal's message is a text, or an object of the user. */
+function textOf(message: unknown): string {
+  return typeof message === 'string' ? message : JSON.stringify(message)
+}
+
+/** The error for a call without a decision. Errors of the user are thrown unchanged. */
+function failureOf(error: unknown): unknown {
+  return TollgateError.is(error)
+    ? new TRPCError({ code: 'SERVICE_UNAVAILABLE', message: 'Service Unavailable', cause: error })
+    : error
+}

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Controller, type ExecutionContext, type INestApplication, Logger, UseFilters, UseGuards } from '@nestjs/common'
+import { Reflector } from '@nestjs/core'
 import { ClientProxyFactory, MessagePattern, Transport } from '@nestjs/microservices'
 import { WsAdapter } from '@nestjs/platform-ws'
 import { SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets'
@@ -31,7 +32,7 @@ interface Messages {
 }
 
 /** A gateway whose message `chat` answers with the decision. */
-function gatewayOf(): new () => object {
+function gatewayOf(...guards: readonly RateLimitGuard[]): new () => object {
   class Gateway {
     chat({ rateLimit }: Client) {
       return { event: 'chat', data: `${rateLimit?.status} ${rateLimit?.remaining}` }
@@ -44,8 +45,8 @@ function gatewayOf(): new () => object {
     }
   }
   WebSocketGateway()(Gateway)
-  // Nest runs no global guard in gateways.
-  UseGuards(RateLimitGuard)(Gateway)
+  // Nest 11 runs no global guard in gateways.
+  UseGuards(...(guards.length > 0 ? guards : [RateLimitGuard]))(Gateway)
   decorate(Gateway, 'chat', SubscribeMessage('chat'))
   decorate(Gateway, 'free', SubscribeMessage('free'), RateLimit(false))
   decorate(Gateway, 'dear', SubscribeMessage('dear'), RateLimit({ cost: 5 }))
@@ -111,27 +112,42 @@ describe('Socket.IO', () => {
     })
   })
 
-  test('one guard twice on a message is a warning', async () => {
+  test('a guard that a gateway and its handler name counts a message once', async () => {
     class Gateway {
-      chat() {
-        return { event: 'chat', data: 'ok' }
+      chat({ rateLimit }: Client) {
+        return { event: 'chat', data: rateLimit?.remaining }
       }
     }
     WebSocketGateway()(Gateway)
     UseGuards(RateLimitGuard)(Gateway)
     decorate(Gateway, 'chat', SubscribeMessage('chat'), UseGuards(RateLimitGuard))
-    const limits = RateLimitModule.forRoot({ limiter: limiterOf(), ...sockets })
+    const limits = RateLimitModule.forRoot({ limiter: limiterOf(9), ...sockets })
     const warnings = await warningsOf(() =>
       withApp({ imports: [limits], providers: [Gateway] }, async (url) => {
         const client = io(url, { transports: ['websocket'], reconnection: false })
-        expect((await exchange(client, 'chat')).answers).toEqual(['ok'])
+        expect((await exchange(client, 'chat', 'chat')).answers).toEqual([8, 7])
+        client.disconnect()
+      }),
+    )
+    expect(warnings).toEqual([])
+  })
+
+  test('guards with other options count a message, too: with one limiter this is a warning', async () => {
+    const limiter = limiterOf(9)
+    const first = new RateLimitGuard({ limiter, ...sockets }, new Reflector())
+    const second = new RateLimitGuard({ limiter, ...sockets }, new Reflector())
+    const Gateway = gatewayOf(first, second)
+    const warnings = await warningsOf(() =>
+      withApp({ providers: [Gateway] }, async (url) => {
+        const client = io(url, { transports: ['websocket'], reconnection: false })
+        expect((await exchange(client, 'chat')).answers).toEqual(['allowed 7'])
         client.disconnect()
       }),
     )
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_COUNTED_TWICE'])
   })
 
-  test('Nest runs no global guard in a gateway', async () => {
+  test('Nest 11 runs no global guard in a gateway', async () => {
     class Gateway {
       chat() {
         return { event: 'chat', data: 'ok' }

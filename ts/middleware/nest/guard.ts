@@ -75,6 +75,9 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     if (rule === false || (rule === undefined && this.#hasOnlyNames())) {
       return true
     }
+    if (context.getType() !== 'http' && isRepeated(context, this.#options ?? rule)) {
+      return true
+    }
     const { requestLimiter, options } = this.#routeLimiterFor(rule, nameOf(context))
     const args: NestArgs = [context]
     const outcome = await requestLimiter.check(args)
@@ -140,6 +143,19 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     this.#routeLimiters.set(rule ?? this, routeLimiter)
     return routeLimiter
   }
+}
+
+/** The options of the guards that have run in a context that is not HTTP. */
+const guarded = new WeakMap<ExecutionContext, Set<unknown>>()
+
+/**
+ * Whether a guard with the same options has run in a context before. Nest 11 runs no global guard in
+ * a gateway, so gateways name the guard, and under Nest 12 both run.
+ */
+function isRepeated(context: ExecutionContext, options: unknown): boolean {
+  const known = guarded.get(context) ?? new Set()
+  guarded.set(context, known)
+  return known.size === known.add(options).size
 }
 
 // The effect of @Injectable() and @Inject(): this package is compiled without decorators.

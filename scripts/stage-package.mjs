@@ -77,9 +77,23 @@ function stageMain(folder, manifest, platforms) {
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
   requireEntryPoints(folder, manifest.exports)
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
+  if (options.repository !== undefined) {
+    const readme = join(folder, 'README.md')
+    writeFileSync(readme, withAbsoluteLinks(readFileSync(readme, 'utf8'), `v${manifest.version}`))
+  }
   published.files = [...manifest.files, THIRD_PARTY]
   writeManifest(folder, published)
   report(folder, published)
+}
+
+/**
+ * A page whose links lead to the sources of a tag: npm's site shows the README, but the package has
+ * no other page. Images need the address of the file itself.
+ */
+function withAbsoluteLinks(markdown, tag) {
+  return markdown.replace(/(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)/g, (_, image, text, path) => {
+    return `${image}${text}(${options.repository}/${image === '' ? 'blob' : 'raw'}/${tag}/${path})`
+  })
 }
 
 /** A development build may lack some files: dist/ is then without WebAssembly. */

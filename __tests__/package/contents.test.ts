@@ -138,6 +138,14 @@ describe('the staging', () => {
       expect(manifest).toMatchObject({ name, repository: { type: 'git', url: `git+${url}.git` } })
       expect(manifest).toMatchObject({ homepage: `${url}#readme`, bugs: `${url}/issues` })
     }
+    const readme = readFileSync(join(out, MAIN, 'README.md'), 'utf8')
+    const targets = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => target)
+    expect(targets.length).toBeGreaterThan(20)
+    // A link to a heading of the README itself needs no address.
+    expect(targets.filter((target) => !target.startsWith(`${url}/`) && !/^(https:|#)/.test(target))).toEqual([])
+    const { version } = readManifest(join(out, MAIN))
+    expect(targets).toContain(`${url}/blob/v${version}/docs/operations.md`)
+    expect(readme).toContain(`(${url}/raw/v${version}/docs/plots/window-edge.svg)`)
   })
 
   test('fails for a release with a missing addon, and names it', async () => {

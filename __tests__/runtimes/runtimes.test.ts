@@ -186,10 +186,10 @@ describe('the addon', () => {
   })
 })
 
-test('the README has the versions that are tested here', () => {
+test('the page of platforms has the versions that are tested here', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(__dirname, 'package.json'), 'utf8'))
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-  const rows = readme.split('\n').filter((line) => /^\| (Deno|Bun|workerd)\b/.test(line))
+  const page = readFileSync(join(ROOT, 'docs', 'platforms.md'), 'utf8')
+  const rows = page.split('\n').filter((line) => /^\| (Deno|Bun|workerd)\b/.test(line))
   expect(rows.map((row) => row.split(' |')[0])).toEqual([
     `| Deno ${devDependencies.deno}`,
     `| Bun ${devDependencies.bun}`,

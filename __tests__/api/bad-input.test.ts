@@ -117,7 +117,9 @@ describe('options', () => {
         message: expect.stringMatching(/^maxKeys must be/),
       })
     }
-    expect(of({ clock: 5 }).message).toBe('clock must be a function that returns epoch milliseconds, got 5')
+    expect(of({ clock: 5 }).message).toBe(
+      'clock must be a function that returns milliseconds, or a TestClock of tollgate/testing, got 5',
+    )
     expect(of({ name: '' }).message).toMatch(/^name must match/)
     expect(of({ maxkeys: 5 }).message).toBe(
       'MemoryStore has no option "maxkeys"; did you mean "maxKeys"? It takes maxKeys, clock, name',

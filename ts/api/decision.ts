@@ -66,18 +66,28 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
 
 /** The call may proceed. Its cost has been charged. */
 export interface Allowed<N extends string = string> extends DecisionBase<N> {
+  /** `true`: the call may proceed. */
   readonly allowed: true
   /** `'allowed-last'`: the call took the last unit. */
   readonly status: 'allowed' | 'allowed-last'
+  /** 0: the same cost was admitted now. */
   readonly retryAfterMs: 0
+  /** `at` in whole epoch milliseconds, rounded up. */
   readonly retryAt: number
 }
 
 /** The call may not proceed now. Nothing has been charged. */
 export interface Refused<N extends string = string> extends DecisionBase<N> {
+  /** `false`: the call may not proceed. */
   readonly allowed: false
+  /** `'refused'`: the cost does not fit now. It fits after {@link retryAfterMs}. */
   readonly status: 'refused'
+  /**
+   * Whole milliseconds, rounded up, until the same cost fits if no other call is charged meanwhile. One
+   * millisecond earlier it would be refused. With `source` `'none'` a time to try again.
+   */
   readonly retryAfterMs: number
+  /** `at` + {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
   readonly retryAt: number
 }
 
@@ -91,10 +101,13 @@ export interface BanInForce {
 
 /** The key is blocked: calls may not proceed until the block ends. Nothing has been charged. */
 export interface Blocked<N extends string = string> extends DecisionBase<N> {
+  /** `false`: the call may not proceed. */
   readonly allowed: false
+  /** `'blocked'`: `block`, `blockFor` or a ban refuses every call on the key for a time. */
   readonly status: 'blocked'
-  /** Milliseconds until the block has ended and the cost fits. */
+  /** Whole milliseconds, rounded up, until the block has ended and the cost fits. */
   readonly retryAfterMs: number
+  /** `at` + {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
   readonly retryAt: number
   /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
   readonly ban?: BanInForce
@@ -102,9 +115,13 @@ export interface Blocked<N extends string = string> extends DecisionBase<N> {
 
 /** A call of this cost can never proceed: the cost is above the limit. Nothing has been charged. */
 export interface Impossible<N extends string = string> extends DecisionBase<N> {
+  /** `false`: the call may not proceed. */
   readonly allowed: false
+  /** `'impossible'`: the cost is above `capacity`, so it never fits. */
   readonly status: 'impossible'
+  /** `null`: no time helps. */
   readonly retryAfterMs: null
+  /** `null`: no time helps. */
   readonly retryAt: null
 }
 

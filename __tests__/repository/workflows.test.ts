@@ -100,13 +100,17 @@ test('actions are pinned to a commit, with the version beside it, and persist no
   expect(checkouts.filter((step) => step.with?.['persist-credentials'] !== false)).toEqual([])
 })
 
-test("no job has write permission, except the publishing job's identity token", () => {
+test('no job has write permission, except those that publish, which run no code of packages', () => {
   expect(Object.values(workflows).map(({ permissions }) => permissions)).toEqual(
     names.map(() => ({ contents: 'read' })),
   )
   const { publish } = jobsOf('release.yml')
   expect(publish?.permissions).toEqual({ contents: 'read', 'id-token': 'write' })
-  expect(jobs.filter((job) => job !== publish && job.permissions !== undefined)).toEqual([])
+  const { publish: publishSite } = jobsOf('site.yml')
+  expect(publishSite?.permissions).toEqual({ contents: 'write' })
+  expect(publishSite?.steps?.filter(({ run = '' }) => /\bnp[mx]\b/.test(run))).toEqual([])
+  const publishing = [publish, publishSite]
+  expect(jobs.filter((job) => !publishing.includes(job) && job.permissions !== undefined)).toEqual([])
 })
 
 test('the addon is built for all platforms, and tested on all of them with all versions of Node', () => {

@@ -143,8 +143,8 @@ const GROUPS = [
   },
   {
     name: 'browser',
-    title: 'the playground and reports in Chromium',
-    packages: ['__tests__/browser', 'playground/view'],
+    title: 'the playground, reports and the site of the documentation in Chromium',
+    packages: ['__tests__/browser', 'playground/view', 'docs', 'docs/site'],
     system: ['ensure-chromium'],
     typed: ['__tests__/browser', 'playground'],
     wasm: true,

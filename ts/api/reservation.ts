@@ -65,7 +65,7 @@ export interface Reserved<N extends string = string> {
   /** Refunds all units: {@link commit} of 0. */
   cancel(): Promise<Settlement>
   /**
-   * Takes further units, if all of them fit, and adds them to {@link units}: while a stream goes on
+   * Takes further units, if all of them fit, and adds them to {@link Reserved.units}: while a stream goes on
    * for longer than expected. It also moves {@link expiresAt}, as {@link renew} does. A refusal changes
    * nothing. A reservation that has expired stays so.
    *

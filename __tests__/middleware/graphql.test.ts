@@ -17,7 +17,10 @@ import {
 import { warningsOf } from './warnings.js'
 
 const SCHEMA = buildSchema(`
-  type Query { me: User, users(first: Int): [User!]!, connection(first: Int): Connection, fail: String }
+  type Query {
+    me: User, users(first: Int): [User!]!, connection(first: Int): Connection, fail: String
+    latest(first: Int = 1000): [User!]!, constructor: User
+  }
   type Mutation { rename: User }
   type Subscription { ticks: Int }
   type Connection { edges: [Edge!]!, total: Int }
@@ -246,7 +249,11 @@ describe('complexityOf', () => {
     ['{ me { id again: id } }', 3],
     ['{ users { id } }', 1 + 10],
     ['{ users(first: 3) { id friends(last: 2) { id name } } }', 1 + 3 * (1 + 1 + 2 * 2)],
-    ['{ users(first: 0) { id } }', 1],
+    // Many resolvers read 0 as no size.
+    ['{ users(first: 0) { id } }', 1 + 10],
+    // The default in the schema.
+    ['{ latest { id } }', 1 + 1_000],
+    ['{ latest(first: 2) { id } }', 1 + 2],
     // A list has the size of its parent's argument, once.
     ['{ connection(first: 50) { total edges { node { id } } } }', 1 + 50 * (1 + 1 + 1 + 1)],
     ['{ connection { edges { node { id } } } }', 1 + 1 + 10 * (1 + 1)],
@@ -275,6 +282,15 @@ describe('complexityOf', () => {
     expect(complexityOf({ document, schema: SCHEMA, operationName: 'A', variables: { n: null } })).toBe(11)
     expect(complexityOf({ document, schema: SCHEMA, operationName: 'B' })).toBe(2)
     expect(complexityOf({ document, schema: SCHEMA, operationName: 'absent' })).toBe(1)
+  })
+
+  test('names of properties of all objects are names as all others, and null is no default', () => {
+    expect(cost('{ constructor { id } }')).toBe(2)
+    const named = parse('query ($constructor: Int = 1000) { users(first: $constructor) { id } }')
+    expect(complexityOf({ document: named, schema: SCHEMA, variables: {} })).toBe(1_001)
+    const nullable = parse('query ($n: Int = 2) { users(first: $n) { id } }')
+    expect(complexityOf({ document: nullable, schema: SCHEMA })).toBe(3)
+    expect(complexityOf({ document: nullable, schema: SCHEMA, variables: { n: null } })).toBe(11)
   })
 
   test('hostile documents: fragments that double, cycles, depth and huge sizes', () => {

@@ -2,6 +2,7 @@ import {
   type DocumentNode,
   type FieldNode,
   type FragmentDefinitionNode,
+  type GraphQLArgument,
   type GraphQLNamedType,
   type GraphQLOutputType,
   type GraphQLSchema,
@@ -52,8 +53,9 @@ const MAX_DEPTH = 200
  * Computes the cost of an operation: the number of fields in the largest answer.
  *
  * Each field costs 1, and what is selected of it once more for each item: as many as an argument
- * `first`, `last` or `limit` says. With a schema, a list without such an argument has `listSize` items,
- * unless its parent is an object with one, as a connection is to its `edges`. All fragments and aliases count. Fields of introspection, and
+ * `first`, `last` or `limit` says. With a schema, the default of such an argument counts, and a list
+ * without one has `listSize` items, unless its parent is an object with one, as a connection is to its
+ * `edges`. Sizes within input objects are not seen. All fragments and aliases count. Fields of introspection, and
  * those that `@skip` or `@include` exclude, cost nothing.
  *
  * The time is linear in the length of the document, whatever its fragments are.
@@ -76,7 +78,8 @@ export function complexityOf(operation: GraphqlOperation, options: ComplexityOpt
     wholeNumber('INVALID_OPTION', `complexityOf: fields[${JSON.stringify(name)}]`, cost, 0)
   }
   return new Complexity(operation, {
-    fields: fields as Readonly<Record<string, number>>,
+    // A field may have the name of a property of all objects.
+    fields: new Map(Object.entries(fields as Readonly<Record<string, number>>)),
     listSize: wholeNumber('INVALID_OPTION', 'complexityOf: listSize', listSize),
     sizeArguments,
   }).cost
@@ -89,10 +92,17 @@ interface Parent {
   readonly isSized: boolean
 }
 
+/** The checked {@link ComplexityOptions}. */
+interface CheckedComplexityOptions {
+  readonly fields: ReadonlyMap<string, number>
+  readonly listSize: number
+  readonly sizeArguments: readonly string[]
+}
+
 /** The computation for one operation. */
 class Complexity {
   readonly cost: number
-  readonly #options: Required<ComplexityOptions>
+  readonly #options: CheckedComplexityOptions
   readonly #schema: GraphQLSchema | undefined
   readonly #fragments = new Map<string, FragmentDefinitionNode>()
   /** The costs of fragments. A fragment that is being computed costs 0, so that a cycle ends. */
@@ -100,7 +110,7 @@ class Complexity {
   readonly #variables = new Map<string, unknown>()
   #depth = 0
 
-  constructor({ document, variables, operationName, schema }: GraphqlOperation, options: Required<ComplexityOptions>) {
+  constructor({ document, variables, operationName, schema }: GraphqlOperation, options: CheckedComplexityOptions) {
     this.#options = options
     this.#schema = schema
     let operation: OperationDefinitionNode | undefined
@@ -114,7 +124,9 @@ class Complexity {
     }
     for (const { variable, defaultValue } of operation?.variableDefinitions ?? []) {
       const name = variable.name.value
-      this.#variables.set(name, variables?.[name] ?? (defaultValue && this.#valueOf(defaultValue)))
+      // The default replaces an absent variable, and not null.
+      const isGiven = variables != null && Object.hasOwn(variables, name)
+      this.#variables.set(name, isGiven ? variables[name] : defaultValue && this.#valueOf(defaultValue))
     }
     const type = operation && (schema?.getRootType(operation.operation) ?? undefined)
     const cost = operation === undefined ? 0 : this.#ofSelections(operation.selectionSet, { type, isSized: false })
@@ -168,11 +180,12 @@ class Complexity {
       return 0
     }
     const { fields, listSize } = this.#options
-    const type =
-      isObjectType(parentType) || isInterfaceType(parentType) ? parentType.getFields()[name]?.type : undefined
-    const size = this.#sizeOf(field)
+    const definition =
+      isObjectType(parentType) || isInterfaceType(parentType) ? parentType.getFields()[name] : undefined
+    const type = definition?.type
+    const size = this.#sizeOf(field, definition?.args ?? [])
     const items = size ?? (isList(type) && !isSized ? listSize : 1)
-    const own = fields[`${parentType?.name}.${name}`] ?? fields[name] ?? 1
+    const own = fields.get(`${parentType?.name}.${name}`) ?? fields.get(name) ?? 1
     if (field.selectionSet === undefined) {
       return own
     }
@@ -180,12 +193,19 @@ class Complexity {
     return Math.min(MAX_COST, own + items * this.#ofSelections(field.selectionSet, child))
   }
 
-  /** The size of a list, by an argument; `undefined` if there is none. */
-  #sizeOf({ arguments: args = [] }: FieldNode): number | undefined {
-    const sizes = args
-      .filter(({ name }) => this.#options.sizeArguments.includes(name.value))
-      .map(({ value }) => this.#valueOf(value))
-      .filter((size): size is number => typeof size === 'number' && size >= 0)
+  /**
+   * The size of a list, by an argument or its default in the schema; `undefined` if there is none. 0
+   * counts as no size, because many resolvers read it so.
+   */
+  #sizeOf({ arguments: given = [] }: FieldNode, declared: readonly GraphQLArgument[]): number | undefined {
+    const sizes = this.#options.sizeArguments
+      .map((size) => {
+        const argument = given.find(({ name }) => name.value === size)
+        return argument === undefined
+          ? declared.find(({ name }) => name === size)?.defaultValue
+          : this.#valueOf(argument.value)
+      })
+      .filter((size): size is number => typeof size === 'number' && size > 0)
     return sizes.length === 0 ? undefined : Math.min(MAX_COST, Math.ceil(Math.max(...sizes)))
   }
 

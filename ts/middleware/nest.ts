@@ -11,6 +11,7 @@ export {
   type AnyKey,
   type NestAnswers,
   type NestContextOptions,
+  type NestFactoryOptions,
   type NestLimitersOptions,
   type NestNamedLimiter,
   type NestNamedLimiters,

@@ -119,17 +119,24 @@ export type AnyNestOptions = NestOwnOptions & { readonly limiters?: NestNamedLim
 /** The injection token of a `RateLimitGuard`'s options. */
 export const RATE_LIMIT_OPTIONS: unique symbol = Symbol.for('tollgate.nest.options')
 
-/** The options of `RateLimitModule.forRootAsync`. */
-export interface NestRateLimitAsyncOptions<
-  K = string,
-  N extends string = string,
-  L = { readonly [name: string]: AnyKey },
-> {
+/**
+ * Options of `RateLimitModule` from a factory.
+ *
+ * @typeParam R - What the factory returns.
+ */
+export interface NestFactoryOptions<R> {
   /** Modules that provide the injected values. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>
   /** The providers to inject into the factory. */
   readonly inject?: NonNullable<FactoryProvider['inject']>
   /** Creates the options. */
   // biome-ignore lint/suspicious/noExplicitAny: only the caller knows the injected types.
-  readonly useFactory: (...injected: any[]) => Awaitable<NestRateLimitOptions<K, N, L> | NestLimitersOptions<L>>
+  readonly useFactory: (...injected: any[]) => Awaitable<R>
 }
+
+/** The options of `RateLimitModule.forRootAsync`. */
+export type NestRateLimitAsyncOptions<
+  K = string,
+  N extends string = string,
+  L = { readonly [name: string]: AnyKey },
+> = NestFactoryOptions<NestRateLimitOptions<K, N, L>>

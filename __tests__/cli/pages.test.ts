@@ -56,7 +56,7 @@ test('the page lists every exit code, and every option of simulate unless it is 
   const codes = [...text.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code))
   expect(codes).toEqual([...Object.values(EXIT), 130])
   const simulate = programOf(process, () => {}).commands.find((command) => command.name() === 'simulate')
-  const undocumented = ['--time-field', '--no-progress']
+  const undocumented = ['--no-progress', '--time-field']
   const options = (simulate?.options ?? []).map(({ long }) => long ?? '')
   expect(options.length).toBeGreaterThan(12)
   expect(options.filter((option) => !text.includes(option))).toEqual(undocumented)

@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SimulationReport } from '../../ts/cli/simulate/report/report.js'
+import { textReport } from '../../ts/cli/simulate/report/report-text.js'
+import { paintFor, type Terminal } from '../../ts/cli/terminal.js'
 import { tollgate } from './command.js'
 
 let folder: string
@@ -72,8 +74,59 @@ test('the report names the request, the result and the method', async () => {
   const words = ['simulate', 'access.log', '--policy', 'fixedWindow window=1m', '--suggest', '1% of keys']
   const { stdout } = await tollgate(words, { cwd: folder })
   expect(stdout).toMatch(
-    /to refuse at most 1 % of keys by fixedWindow window=1m:\n {2}fixedWindow limit=99 window=1m\n {2}refuses 1 request \(0\.0198 %\), of 1 key; 98 refuses more \(found in \d+ replays\)\n$/,
+    /to refuse at most 1 % of keys by fixedWindow window=1m:\n {2}fixedWindow limit=99 window=1m\n {2}refuses 1 request \(0\.0198 %\), of 1 key; 98 refuses more \(found in \d+ replays\)\n/,
   )
+  // It ends with the code, and with a command that gives the same counts.
+  const [, code, command] = /\nin code:\n(.*)\n\nto check it:\n {2}npx tollgate (.*)\n$/.exec(stdout) ?? []
+  expect(code).toBe("  new RateLimiter(fixedWindow({ limit: 99, window: '1m' }))")
+  expect(command).toBe("simulate access.log --policy 'fixedWindow limit=99 window=1m' --key ip")
+  const again = ['simulate', 'access.log', '--policy', 'fixedWindow limit=99 window=1m', '--key', 'ip']
+  expect((await tollgate(again, { cwd: folder })).stdout).toContain('would have refused 1 of ')
+})
+
+test('several policies are compared in a table before their details', async () => {
+  const words = [
+    'simulate',
+    'access.log',
+    '--policy',
+    'gcra limit=5 period=1s',
+    '--policy',
+    'gcra limit=10000 period=1s',
+  ]
+  const { stdout } = await tollgate(words, { cwd: folder })
+  const lines = stdout.split('\n')
+  const start = lines.findIndex((line) => line.startsWith('  policy '))
+  expect(lines[start]).toMatch(/^ {2}policy +refused +keys refused +worst minute$/)
+  expect(lines[start + 1]).toMatch(/^ {2}gcra limit=5 period=1s +[\d,]+ {2}[\d.]+ % +\d+ +[\d,]+$/)
+  expect(lines[start + 2]).toMatch(/^ {2}gcra limit=10000 period=1s +0 {2}0 % +0 +0$/)
+  expect(lines.slice(start + 3).join('\n')).toMatch(/^\ngcra limit=5 period=1s\n {2}would have refused /)
+  const single = await tollgate(words.slice(0, 4), { cwd: folder })
+  expect(single.stdout).not.toContain('keys refused')
+})
+
+describe('colours', () => {
+  const stream = (isTTY: boolean) => ({ isTTY }) as Terminal['stdout']
+  const paint = (isTTY: boolean, env: Terminal['env']) => {
+    return paintFor({ stdin: process.stdin, stdout: stream(isTTY), stderr: stream(isTTY), env })('red', 'text')
+  }
+
+  test('are for terminals alone, and NO_COLOR disables them', () => {
+    expect(paint(true, {})).toBe('\u001b[31mtext\u001b[39m')
+    expect([paint(false, {}), paint(true, { NO_COLOR: '1' }), paint(true, { TERM: 'dumb' })]).toEqual(
+      Array.from({ length: 3 }, () => 'text'),
+    )
+    // An empty variable is not set.
+    expect(paint(true, { NO_COLOR: '' })).toContain('\u001b')
+  })
+
+  test('change no text of a report', async () => {
+    const policies = ['--policy', 'gcra limit=5 period=1s', '--policy', 'gcra period=1m']
+    const report = (await suggested(...policies, '--suggest', '1%')) as unknown as SimulationReport
+    const painted = textReport(report, (_, text) => `<${text}>`)
+    expect(painted).not.toBe(textReport(report))
+    const words = (text: string) => text.replace(/[<>]/g, '').split(/\s+/)
+    expect(words(painted)).toEqual(words(textReport(report)))
+  })
 })
 
 test('--suggest refuses a policy with several limits', async () => {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { checkBareNumbers } from '../input/duration.js'
-import { optionTexts, RATES } from '../input/policy-text.js'
+import { DURATIONS, optionTexts, RATES, shortDuration } from '../input/policy-text.js'
 import { type Policy, policyOf } from '../policies/policy.js'
 import { asUsageError, usageError } from './failure.js'
 
@@ -88,6 +88,32 @@ export function formatPolicyText(policy: Policy): string {
     .filter(([name]) => !isDefault(policy, name))
     .flatMap(([name, value]) => optionTexts(name, value))
   return [algorithm, ...words].join(' ')
+}
+
+/** Formats a policy as the call in a program, without options that have their default value. */
+export function formatPolicyCode(policy: Policy): string {
+  const { algorithm, ...options } = policy
+  const given = Object.entries(options).filter(([name]) => !isDefault(policy, name))
+  return `${algorithm}(${literal(Object.fromEntries(given), '')})`
+}
+
+function literal(value: unknown, name: string): string {
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value).map(([inner, one]) => `${propertyName(inner)}: ${literal(one, inner)}`)
+    return `{ ${entries.join(', ')} }`
+  }
+  if (typeof value === 'number' && !DURATIONS.includes(name)) {
+    return String(value)
+  }
+  return typeof value === 'boolean' ? String(value) : quoted(typeof value === 'number' ? shortDuration(value) : value)
+}
+
+function propertyName(name: string): string {
+  return /^[A-Za-z_]\w*$/.test(name) ? name : quoted(name)
+}
+
+function quoted(value: unknown): string {
+  return `'${String(value).replaceAll(/['\\]/g, '\\$&')}'`
 }
 
 /** Whether a policy is the same without one option. */

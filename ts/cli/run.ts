@@ -13,17 +13,11 @@ import { escapeControls, type Terminal } from './terminal.js'
 /** Creates a command. Each command's file exports one. */
 export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void) => Command
 
-/** The commands, in the order of the help. */
-const COMMANDS: readonly CommandFactory[] = [
-  simulateCommand,
-  prefixesCommand,
-  inspectCommand,
-  topCommand,
-  resetCommand,
-  blockCommand,
-  unblockCommand,
-  overrideCommand,
-  clearOverrideCommand,
+/** The commands in their groups, in the order of the help. */
+const COMMANDS: readonly (readonly [group: string, factories: readonly CommandFactory[]])[] = [
+  ['Choose the numbers:', [simulateCommand]],
+  ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand]],
+  ['Change a key in Redis:', [resetCommand, blockCommand, unblockCommand, overrideCommand, clearOverrideCommand]],
 ]
 
 const DESCRIPTION = `Rate limits from the command line: replay logs through policies, and show or change the keys of a limiter.
@@ -63,8 +57,11 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
     .helpCommand('help [command]', 'print the options of a command')
     .addHelpText('after', `${EXAMPLES}\n${EXIT_CODES_HELP}`)
     .showHelpAfterError('(tollgate --help lists the commands)')
-  for (const make of COMMANDS) {
-    program.addCommand(make(terminal, done))
+  for (const [group, factories] of COMMANDS) {
+    program.commandsGroup(group)
+    for (const make of factories) {
+      program.addCommand(make(terminal, done))
+    }
   }
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({

@@ -9,6 +9,27 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+/** Colours a text, or leaves it as it is. */
+export type Paint = (style: keyof typeof STYLES, text: string) => string
+
+/** The numbers that begin and end a style in a terminal (ECMA-48). */
+const STYLES = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
+
+/** For outputs that are no terminal. */
+export const plain: Paint = (_, text) => text
+
+/** Colours texts where the output is a terminal, unless the user has set `NO_COLOR` (no-color.org). */
+export function paintFor({ stdout, env }: Terminal): Paint {
+  const { NO_COLOR, TERM }: { readonly NO_COLOR?: string; readonly TERM?: string } = env
+  if (stdout.isTTY !== true || NO_COLOR || TERM === 'dumb') {
+    return plain
+  }
+  return (style, text) => {
+    const [begin, end] = STYLES[style]
+    return text === '' ? text : `\u001b[${begin}m${text}\u001b[${end}m`
+  }
+}
+
 /**
  * Characters that a terminal would interpret, or that would make a text look different: control
  * characters, marks that change the direction of writing, characters without width, unpaired

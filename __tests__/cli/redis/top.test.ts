@@ -3,13 +3,15 @@
  * and sample.
  */
 
+import { once } from 'node:events'
+import type { Readable } from 'node:stream'
 import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import { Connection } from '../../../ts/cli/redis/connect/connection.js'
 import { type HotKey, type HotKeySample, hottest } from '../../../ts/cli/redis/hot-keys.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { tollgate } from '../command.js'
+import { start, tollgate } from '../command.js'
 import { commandsOf, expectQuiet, expectReading, json } from './server.js'
 
 interface TopReport {
@@ -165,4 +167,28 @@ describe('of many keys', () => {
     const { stdout } = expectQuiet(await tollgate(top('many', option, bound)))
     expect(stdout).toMatch(/: about \d+ % of all keys \(a sample: increase --for or --sample for more\);/)
   })
+})
+
+test('--watch lists again until it is stopped', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 100, period: '100d' }), { store: redis.store, prefix: 'watched' })
+  await limiter.take('ann', 7)
+  const child = start(top('watched', '--watch', '100ms', '--format', 'json'))
+  const used: number[] = []
+  let rest = ''
+  for await (const chunk of child.stdout as Readable) {
+    const lines = `${rest}${chunk}`.split('\n')
+    rest = lines.pop() ?? ''
+    used.push(...lines.map((line) => (JSON.parse(line) as TopReport).keys[0]?.used ?? 0))
+    if (used.length === 1) {
+      await limiter.take('ann', 5)
+    }
+    if (used.at(-1) === 12) {
+      break
+    }
+  }
+  expect(used[0]).toBe(7)
+  expect(child.exitCode).toBeNull()
+  child.kill('SIGINT')
+  const [code, signal] = await once(child, 'exit')
+  expect(code === 130 || signal === 'SIGINT').toBe(true)
 })

@@ -15,7 +15,7 @@ import {
 import { formatInspection } from '../redis/format-inspection.js'
 import { inspectKey, mismatches } from '../redis/inspect.js'
 import { configOf, type PolicyOptions } from '../redis/policies.js'
-import type { Terminal } from '../terminal.js'
+import { paintFor, type Terminal } from '../terminal.js'
 
 interface InspectOptions extends RedisCommandOptions, PolicyOptions {
   readonly key: readonly string[]
@@ -69,7 +69,9 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
           ...(config === undefined ? [] : mismatches(inspection, config)),
           ...usageNotes(inspection, config),
         ]
-        terminal.stdout.write(formatInspection(inspection) + notes.map((note) => `Note: ${note}\n`).join(''))
+        terminal.stdout.write(
+          formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
+        )
       }
       done(inspection.states.length === 0 && inspection.reservations === undefined ? EXIT.no : EXIT.fine)
     })

@@ -24,12 +24,12 @@ import {
   withoutNumber,
 } from '../simulate/suggest.js'
 import { ReportTally } from '../simulate/tally.js'
-import type { Terminal } from '../terminal.js'
+import { type Paint, paintFor, plain, type Terminal } from '../terminal.js'
 
 interface SimulateOptions {
-  readonly policy: readonly string[]
+  readonly policy?: readonly string[]
   readonly policies?: string
-  readonly key: readonly string[]
+  readonly key?: readonly string[]
   readonly cost?: string
   readonly suggest?: string
   readonly format: 'text' | 'json' | 'html'
@@ -40,7 +40,7 @@ interface SimulateOptions {
   readonly reorder: string
   readonly ipv6Prefix: number
   readonly failAbove?: number
-  readonly failOnBroken: boolean
+  readonly failOnBroken?: boolean
   readonly progress: boolean
 }
 
@@ -72,37 +72,39 @@ export function simulateCommand(terminal: Terminal, done: (code: ExitCode) => vo
     .summary('replay an access log through policies, and report what they would have refused')
     .description(DESCRIPTION)
     .argument('<log...>', 'the files of the log, or - for the standard input')
-    .option('-p, --policy <policy>', 'a policy in a line of text; may be given several times', collect, [])
+    .optionsGroup('What to try:')
+    .option('-p, --policy <policy>', 'a policy in a line of text; may be given several times', collect)
     .option('--policies <file>', 'policies by name in a JSON file, also several that decide together')
     .option(
       '-k, --key <key>',
       `the key of a request: ${KEY_RULE}; or dimension=key for policies with a per (default: ip)`,
       collect,
-      [],
     )
     .option('--cost <field>', 'the field with the cost of a request, such as bytes (default: each costs 1)')
     .option(
       '--suggest <share>',
       "suggest numbers that refuse at most this share: '1%', '1% of keys'; a policy may omit its number",
     )
+    .optionsGroup('The report:')
     .addOption(
       new Option('-f, --format <format>', 'the format of the report').choices(['text', 'json', 'html']).default('text'),
     )
     .option('-o, --output <file>', 'write the report to a file')
     .option('--top <count>', 'how many keys the report lists for each policy', countOf, 10)
+    .option(
+      '--fail-above <share>',
+      'exit with 1 if a policy refuses more than this share of requests, such as 1%',
+      shareOf,
+    )
+    .option('--fail-on-broken', 'exit with 1 if a line cannot be read')
+    .option('--no-progress', 'show no progress bar')
+    .optionsGroup('How to read the log:')
     .addOption(
       new Option('--log-format <format>', 'the format of the log').choices(['auto', 'common', 'json']).default('auto'),
     )
     .option('--time-field <path>', 'the JSON field with the time (default: time, timestamp, @timestamp, ts, …)')
     .option('--reorder <duration>', 'how far behind the newest a line may be and still be sorted', '1m')
     .option('--ipv6-prefix <bits>', 'the bits of an IPv6 address that make a key', bitsOf, 56)
-    .option(
-      '--fail-above <share>',
-      'exit with 1 if a policy refuses more than this share of requests, such as 1%',
-      shareOf,
-    )
-    .option('--fail-on-broken', 'exit with 1 if a line cannot be read', false)
-    .option('--no-progress', 'show no progress bar')
     .addHelpText('after', MORE)
     .action(async (files: readonly string[], options: SimulateOptions) => {
       done(await simulate(files, options, terminal))
@@ -147,9 +149,10 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
     suggestions = await suggest(policies, goal, (replayed) => replayer(replayed, 'searching'))
   }
   const report = reportOf(files, replayed, complete, suggestions, options.top)
-  await writeResult(render(report, options.format), options.output, terminal)
+  const paint = options.output === undefined ? paintFor(terminal) : plain
+  await writeResult(render(report, options.format, paint), options.output, terminal)
   const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
-  return isTooMuch || (options.failOnBroken && broken > 0) ? EXIT.no : EXIT.fine
+  return isTooMuch || (options.failOnBroken === true && broken > 0) ? EXIT.no : EXIT.fine
 }
 
 /**
@@ -158,7 +161,7 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
  */
 function expectFields(
   { summary: { requests, withoutCost }, tables }: ReplayResult,
-  { key, cost }: SimulateOptions,
+  { key = [], cost }: SimulateOptions,
 ): void {
   for (const { spec, requests: requestsByKey, tooLong } of tables) {
     if (requestsByKey[0] === requests) {
@@ -175,14 +178,14 @@ function expectFields(
   }
 }
 
-function render(report: SimulationReport, format: SimulateOptions['format']): string {
+function render(report: SimulationReport, format: SimulateOptions['format'], paint: Paint): string {
   switch (format) {
     case 'json':
       return `${JSON.stringify(report, null, 2)}\n`
     case 'html':
       return htmlReport(report)
     default:
-      return textReport(report)
+      return textReport(report, paint)
   }
 }
 
@@ -191,7 +194,10 @@ interface PolicyCandidate extends LimiterPolicies {
   readonly isComplete: boolean
 }
 
-function policiesOf({ policy, policies: file }: SimulateOptions, goal: RefusalGoal | undefined): PolicyCandidate[] {
+function policiesOf(
+  { policy = [], policies: file }: SimulateOptions,
+  goal: RefusalGoal | undefined,
+): PolicyCandidate[] {
   const shapes = policy.length === 0 && file === undefined && goal !== undefined ? DEFAULT_SHAPES : policy
   const lacking = new Set<unknown>()
   const make: typeof makePolicy = (options, where) => {
@@ -223,7 +229,7 @@ function policiesOf({ policy, policies: file }: SimulateOptions, goal: RefusalGo
  * The keys: the first is the key of policies without `per`, the others belong to key dimensions.
  */
 function keysOf(
-  { key, ipv6Prefix }: SimulateOptions,
+  { key = [], ipv6Prefix }: SimulateOptions,
   policies: readonly LimiterPolicies[],
 ): Pick<AccessLog, 'keys' | 'kindOf'> {
   const dimensions = new Set(policies.flatMap(({ policy }) => policySetOf(policy).dimensions ?? []))
@@ -255,7 +261,7 @@ function logOptionsOf(options: SimulateOptions): Pick<AccessLog, 'format' | 'tim
   }
 }
 
-function collect(value: string, before: readonly string[]): string[] {
+function collect(value: string, before: readonly string[] = []): string[] {
   return [...before, value]
 }
 

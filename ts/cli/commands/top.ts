@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, Option } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { type Connection, withRedis } from '../redis/connect/connection.js'
@@ -20,7 +21,7 @@ import {
   scanUsage,
   usedPolicyOf,
 } from '../redis/usage.js'
-import { escapeControls, shortened, type Terminal, table } from '../terminal.js'
+import { escapeControls, type Paint, paintFor, shortened, type Terminal, table } from '../terminal.js'
 
 interface TopOptions extends RedisCommandOptions, PolicyOptions {
   readonly most: number
@@ -29,7 +30,12 @@ interface TopOptions extends RedisCommandOptions, PolicyOptions {
   readonly for: number
   readonly sample: number
   readonly count: number
+  /** The pause between two lists, in milliseconds; `undefined` for one list. */
+  readonly watch?: number
 }
+
+/** Clears the terminal, and moves to its first column. */
+const CLEAR = '\u001b[2J\u001b[H'
 
 /** The maximum width of a key in the table. `--format json` prints the whole key. */
 const KEY_COLUMNS = 60
@@ -53,6 +59,7 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
     .summary('list the hottest keys of a limiter, from a sample')
     .description('Lists the hottest keys of a limiter. Read-only.')
   return withPolicyOptions(withEndpointOptions(command), ': adds limits that the states do not contain')
+    .optionsGroup('The list:')
     .addOption(
       new Option('--most <n>', 'how many keys to list').default(20).argParser(parser(wholeNumberIn(1, 10_000))),
     )
@@ -72,11 +79,17 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
         .default(1_000)
         .argParser(parser(wholeNumberIn(10, 10_000))),
     )
+    .addOption(
+      new Option('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given')
+        .preset('2s')
+        .argParser(parser(parseDuration)),
+    )
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: TopOptions) => {
       const config = configOf(options)
       const bounds = { ...options, forMs: options.for }
-      const result = await withRedis(url, options, terminal, async (connection) => {
+      const paint = paintFor(terminal)
+      const resultOf = async (connection: Connection): Promise<TopResult> => {
         const sample = await hottest(connection, config, bounds)
         const by = options.by ?? (sample.hasShares ? 'share' : 'used')
         const found = by === 'share' ? sample.byShare : sample.byUsed
@@ -85,15 +98,26 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
         const search = { prefix: options.prefix, forMs: options.for }
         const usage = sample.read === 0 ? await scanUsage(connection, search) : undefined
         return { prefix: options.prefix, server: connection.name, by, sample, keys, ...(usage && { usage }) }
+      }
+      await withRedis(url, options, terminal, async (connection) => {
+        for (let isFirst = true; isFirst || options.watch !== undefined; isFirst = false) {
+          if (!isFirst) {
+            await sleep(options.watch)
+          }
+          const result = await resultOf(connection)
+          const isWatched = options.watch !== undefined
+          const text = options.format === 'json' ? jsonOf(result, isWatched) : formatTop(result, config, paint)
+          terminal.stdout.write((isWatched && terminal.stdout.isTTY ? CLEAR : '') + text)
+          done(result.keys.length === 0 ? EXIT.no : EXIT.fine)
+        }
       })
-      const { byShare: _share, byUsed: _used, hasShares: _has, ...sample } = result.sample
-      terminal.stdout.write(
-        options.format === 'json'
-          ? `${JSON.stringify({ ...result, sample }, undefined, 2)}\n`
-          : formatTop(result, config),
-      )
-      done(result.keys.length === 0 ? EXIT.no : EXIT.fine)
     })
+}
+
+/** The result as JSON: on one line if further ones follow. */
+function jsonOf(result: TopResult, isWatched: boolean): string {
+  const { byShare: _share, byUsed: _used, hasShares: _has, ...sample } = result.sample
+  return `${JSON.stringify({ ...result, sample }, undefined, isWatched ? undefined : 2)}\n`
 }
 
 /** Asks a limiter about keys of logs: only the policy knows which entries have expired. */
@@ -139,20 +163,25 @@ interface TopResult {
   readonly usage?: PrefixUsage
 }
 
-function formatTop(result: TopResult, config: LimiterConfig | undefined): string {
+function formatTop(result: TopResult, config: LimiterConfig | undefined, paint: Paint): string {
   const { prefix, server, by, sample, keys } = result
   const measure = by === 'share' ? 'by used share' : 'by units used'
   const rows = keys.map((hot) => [
-    hot.share === undefined ? '' : formatShare(hot.used, hot.limit as number),
+    hot.share === undefined ? '' : paint(shareStyle(hot.share), formatShare(hot.used, hot.limit as number)),
     hot.used,
     hot.limit ?? '',
     hot.policy,
     hot.algorithm,
     shortened(hot.key, KEY_COLUMNS) + keyNotes(hot),
   ])
-  const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key']
+  const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key'].map((name) => paint('bold', name))
   const shown = rows.length === 0 ? '  no key is in use\n' : table([head, ...rows])
   return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${formatSample(sample)}\n${formatNotes(result, config)}`
+}
+
+/** The colour of a used share: from 80 % on a key is near its limit. */
+function shareStyle(share: number): 'green' | 'yellow' | 'red' {
+  return share >= 1 ? 'red' : share >= 0.8 ? 'yellow' : 'green'
 }
 
 /** A note if the prefix or the given policies seem to be wrong. */

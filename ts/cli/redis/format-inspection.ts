@@ -1,22 +1,22 @@
 import type { Decision } from '../../api/decision.js'
 import type { OverrideLimit } from '../../policies/definition.js'
-import { escapeControls } from '../terminal.js'
+import { escapeControls, type Paint, plain } from '../terminal.js'
 import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from './format.js'
 import type { KeyInspection } from './inspect.js'
 import { type KeyOverride, type KeyState, limitOfOverride } from './state.js'
 
 /** The text of an inspection. */
-export function formatInspection(inspection: KeyInspection): string {
+export function formatInspection(inspection: KeyInspection, paint: Paint = plain): string {
   const at = Date.parse(inspection.at)
   const lines = [
-    `${formatKey(inspection.key)} under ${inspection.prefix} at ${inspection.server}, ${formatTime(at)} by its clock`,
+    `${paint('bold', formatKey(inspection.key))} under ${inspection.prefix} at ${inspection.server}, ${formatTime(at)} by its clock`,
     '',
   ]
   for (const state of inspection.states) {
     const { policy, algorithm, layout, tag } = state
     const how = layout === undefined || layout === 'list' ? algorithm : `${algorithm} (${layout})`
-    lines.push(`${policy}: ${how}${tag === undefined ? '' : `, tag ${escapeControls(tag)}`}`)
-    lines.push(...formatState(state, at).map((line) => `  ${line}`))
+    lines.push(`${paint('bold', policy)}: ${how}${tag === undefined ? '' : `, tag ${escapeControls(tag)}`}`)
+    lines.push(...formatState(state, at, paint).map((line) => `  ${line}`))
   }
   if (inspection.states.length === 0) {
     lines.push('The key has no state: it is fresh.')
@@ -59,7 +59,7 @@ function formatScan({ isComplete }: NonNullable<KeyInspection['scan']>): string 
 }
 
 /** The lines of one state. */
-function formatState(state: KeyState, at: number): string[] {
+function formatState(state: KeyState, at: number, paint: Paint): string[] {
   if (!state.isReadable) {
     return ['it holds a value that no limiter has written: calls on it fail with STORE_ERROR']
   }
@@ -68,7 +68,7 @@ function formatState(state: KeyState, at: number): string[] {
   const lines: string[] = []
   if (blockedForMs !== undefined) {
     const how = state.ban?.isInForce === true ? `banned (ban ${state.ban.step})` : 'blocked'
-    lines.push(`${how} for ${formatDuration(blockedForMs)}, until ${formatTime(at + blockedForMs)}`)
+    lines.push(paint('red', `${how} for ${formatDuration(blockedForMs)}, until ${formatTime(at + blockedForMs)}`))
   }
   if (state.ban?.isInForce === false) {
     lines.push(`the last ban was ban ${state.ban.step}; forgotten in ${formatDuration(state.ban.forgottenInMs)}`)

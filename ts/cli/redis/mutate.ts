@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, CommandFailure, usageError } from '../failure.js'
-import type { Terminal } from '../terminal.js'
+import { paintFor, type Terminal } from '../terminal.js'
 import { checkUsage, type ExistingState } from './check-usage.js'
 import { type CommandLimiter, type Connection, withRedis } from './connect/connection.js'
 import {
@@ -122,7 +122,9 @@ export async function mutate(
     const notes = mismatches(inspection, config)
     const message = isNoop ? noop?.message : options.dryRun === true ? would : did
     const first = `${formatKey(key)} ${message}\n\n`
-    terminal.stdout.write(first + formatInspection(inspection) + notes.map((note) => `Note: ${note}\n`).join(''))
+    terminal.stdout.write(
+      first + formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
+    )
   }
   return isNoop ? EXIT.no : EXIT.fine
 }

@@ -41,10 +41,12 @@ export function withEndpointOptions(command: Command): Command {
  */
 export function withRedisOptions(command: Command, addSubject: () => void = () => {}): Command {
   command
+    .optionsGroup('The limiter:')
     .addArgument(new Argument('[url]', 'redis://, rediss:// (TLS) or redis+unix://; default: REDIS_URL'))
     .option('--url-file <file>', 'a file with the URL')
   addSubject()
   return command
+    .optionsGroup('The connection:')
     .option('--sentinel <master>', 'the URL is that of a sentinel that monitors this master')
     .option('--cluster-tags <n>', "the store's cluster.tags, if it has any", parser(wholeNumberIn(1, 16_384)))
     .option('--ca <file>', 'the trusted certificates (PEM), in place of those of Mozilla')
@@ -56,6 +58,7 @@ export function withRedisOptions(command: Command, addSubject: () => void = () =
         .default(5_000, '5s')
         .argParser(parser(parseDuration)),
     )
+    .optionsGroup('The output:')
     .addOption(new Option('--format <format>', 'the output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', ENDPOINT_HELP)
 }
@@ -63,6 +66,7 @@ export function withRedisOptions(command: Command, addSubject: () => void = () =
 /** Adds the options that select a key. */
 export function withKeyOptions(command: Command): Command {
   return command
+    .optionsGroup('The key:')
     .requiredOption('--key <key>', 'the key; dimension=key, once for each, if the policies have a per', collect)
     .option('--tag <tag>', 'the tag of the limiter or of the call, if it has one')
 }
@@ -70,6 +74,7 @@ export function withKeyOptions(command: Command): Command {
 /** Adds the options with the limiter's policies. */
 export function withPolicyOptions(command: Command, why: string): Command {
   return command
+    .optionsGroup('The policies:')
     .option('--policy <policy>', `the limiter's policy, such as 'gcra limit=100 period=1m burst=20'${why}`)
     .option('--policies <file>', 'or its policies: a JSON file with one, or with several by name')
 }

@@ -1,4 +1,5 @@
-import { escapeControls, grouped, shortened, table } from '../../terminal.js'
+import { formatPolicyCode } from '../../policy-text.js'
+import { escapeControls, grouped, type Paint, plain, shortened, table } from '../../terminal.js'
 import { shownSpan, shownTime } from '../log/times.js'
 import type { Suggestion } from '../suggest.js'
 import type { PolicyReport, SimulationReport } from './report.js'
@@ -7,14 +8,38 @@ import type { PolicyReport, SimulationReport } from './report.js'
 const KEY_COLUMNS = 48
 
 /** The report as text for a terminal. */
-export function textReport(report: SimulationReport): string {
-  const parts = [head(report), ...report.policies.map(policyText)]
-  return [...parts, suggestionsText(report.suggestions)].filter((part) => part !== '').join('\n')
+export function textReport(report: SimulationReport, paint: Paint = plain): string {
+  const policies = report.policies.map((policy) => policyText(policy, paint))
+  const parts = [head(report, paint), comparison(report, paint), ...policies, suggestionsText(report, paint)]
+  return parts.filter((part) => part !== '').join('\n')
 }
 
 /** The first lines: a summary of the log and its warnings. */
-function head(report: SimulationReport): string {
-  return [...headline(report), ...warningsOf(report)].map((line) => `${line}\n`).join('')
+function head(report: SimulationReport, paint: Paint): string {
+  const [summary = '', ...more] = headline(report)
+  const warnings = warningsOf(report).map((warning) => paint('yellow', warning))
+  return [paint('bold', summary), ...more, ...warnings].map((line) => `${line}\n`).join('')
+}
+
+/** All policies in a table, if there are several. */
+function comparison({ policies }: SimulationReport, paint: Paint): string {
+  if (policies.length < 2) {
+    return ''
+  }
+  const head = ['policy', 'refused', '', 'keys refused', 'worst minute'].map((name) => paint('bold', name))
+  const rows = policies.map(({ name, refused, share, refusedKeys, worstMinute }) => [
+    escapeControls(name),
+    refused,
+    refusedShare(share, paint),
+    refusedKeys,
+    worstMinute?.refused ?? 0,
+  ])
+  return table([head, ...rows])
+}
+
+/** A share of refused requests, in a colour if there are any. */
+function refusedShare(share: number, paint: Paint): string {
+  return share === 0 ? paint('green', percent(share)) : paint(share < 0.01 ? 'yellow' : 'red', percent(share))
 }
 
 /** A summary of the log, in lines. The HTML report uses it, too. */
@@ -69,11 +94,13 @@ function orderWarning({ disordered, furthestMs, late, firstLate, windowMs }: Sim
   return `${behind}: they were sorted, except\n  ${grouped(late)} that were ${rule} (first: ${first}).\n  --reorder sets the window.`
 }
 
-function policyText(policy: PolicyReport): string {
-  const { name, text, keys } = policy
+function policyText(policy: PolicyReport, paint: Paint): string {
+  const { name, text, keys, refused } = policy
   const own = text.length === 1 && text[0] === name ? '' : text.map((line) => `  ${escapeControls(line)}\n`).join('')
-  const result = resultLines(policy).map((line) => `  ${line}\n`)
-  return `${escapeControls(name)}\n${own}${result.join('')}${keys.length === 0 ? '' : keysTable(policy)}`
+  const [summary = '', ...more] = resultLines(policy)
+  const result = [paint(refused === 0 ? 'green' : 'red', summary), ...more].map((line) => `  ${line}\n`)
+  const table = keys.length === 0 ? '' : keysTable(policy, paint)
+  return `${paint('bold', escapeControls(name))}\n${own}${result.join('')}${table}`
 }
 
 /** The result of a policy, in lines. The HTML report uses it, too. */
@@ -101,8 +128,9 @@ export function resultLines({
   return [summary, `${when}${by}${impossibleText}`]
 }
 
-function keysTable({ keys, refusedKeys }: PolicyReport): string {
-  const head = ['key', 'requests', 'refused', '', 'first refused', 'last refused', 'worst minute', '']
+function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint): string {
+  const names = ['key', 'requests', 'refused', '', 'first refused', 'last refused', 'worst minute', '']
+  const head = names.map((name) => paint('bold', name))
   const rows = keys.map(({ key, by, requests, refused, first, last, worstMinute }) => [
     by === 'global' ? '(all together)' : shortened(key, KEY_COLUMNS),
     requests,
@@ -120,8 +148,26 @@ function keysTable({ keys, refusedKeys }: PolicyReport): string {
   return table([head, ...rows]) + more
 }
 
-function suggestionsText(suggestions: readonly Suggestion[]): string {
-  return suggestions.map((suggestion) => `${suggestionLines(suggestion).join('\n  ')}\n`).join('')
+function suggestionsText({ suggestions, files, keys }: SimulationReport, paint: Paint): string {
+  const found = suggestions.flatMap(({ policy, text }) => (policy === null || text === null ? [] : [{ policy, text }]))
+  const blocks = suggestions.map((suggestion) => {
+    const [goal = '', text = '', ...more] = suggestionLines(suggestion)
+    return `${[goal, paint('bold', text), ...more].join('\n  ')}\n`
+  })
+  if (found.length === 0) {
+    return blocks.join('')
+  }
+  const code = found.map(({ policy }) => `  new RateLimiter(${formatPolicyCode(policy)})\n`).join('')
+  const by = keys.length === 1 ? ` --key ${shellWord(keys[0]?.by ?? 'ip')}` : ''
+  const policies = found.map(({ text }) => ` --policy ${shellWord(text)}`).join('')
+  const command = `npx tollgate simulate ${files.map(shellWord).join(' ')}${policies}${by}`
+  return `${blocks.join('')}\nin code:\n${code}\nto check ${found.length === 1 ? 'it' : 'them'}:\n  ${command}\n`
+}
+
+/** A word of a command line, in quotes if a shell would change it. */
+function shellWord(text: string): string {
+  const word = escapeControls(text)
+  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 /** The result of a search, in lines. The HTML report uses it, too. */

@@ -10,6 +10,7 @@ import { progressOf } from '../progress.js'
 import { bytesOf } from '../simulate/log/chunks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/log/key.js'
 import type { LogFormat } from '../simulate/log/line.js'
+import { Peaks, windowsOf } from '../simulate/peaks.js'
 import { type AccessLog, type ReplayResult, replay } from '../simulate/replay.js'
 import { reportOf, type SimulationReport } from '../simulate/report/report.js'
 import { htmlReport } from '../simulate/report/report-html.js'
@@ -122,17 +123,18 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
   }
   const log: AccessLog = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...logOptionsOf(options) }
   const total = await bytesOf(files)
-  const replayer = async (replayed: Parameters<typeof replay>[1], title: string) => {
+  const peaks = goal === undefined ? [] : windowsOf(policies).map((windowMs) => new Peaks(windowMs))
+  const replayer = async (replayed: Parameters<typeof replay>[1], title: string, counted: readonly Peaks[] = []) => {
     const progress = progressOf(terminal, title, options.progress ? total : undefined)
     try {
-      return await replay(log, replayed, (bytes) => progress.advance(bytes))
+      return await replay(log, replayed, (bytes) => progress.advance(bytes), counted)
     } finally {
       progress.end()
     }
   }
   // A policy without its number takes part only in the search.
   const complete = policies.filter(({ isComplete }) => isComplete).map((named) => [named, new ReportTally()] as const)
-  const replayed = await replayer(complete, 'replaying')
+  const replayed = await replayer(complete, 'replaying', peaks)
   const { lines, requests, broken, firstBroken } = replayed.summary
   if (lines === 0) {
     throw environmentError(
@@ -148,7 +150,7 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
   if (goal !== undefined) {
     suggestions = await suggest(policies, goal, (replayed) => replayer(replayed, 'searching'))
   }
-  const report = reportOf(files, replayed, complete, suggestions, options.top)
+  const report = reportOf(files, replayed, complete, { suggestions, peaks }, options.top)
   const paint = options.output === undefined ? paintFor(terminal) : plain
   await writeResult(render(report, options.format, paint), options.output, terminal)
   const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))

@@ -5,6 +5,7 @@ import type { KeySpec } from './log/key.js'
 import { KeyTable } from './log/key-table.js'
 import { type LogFormat, LogLine } from './log/line.js'
 import { ReorderBuffer } from './log/reorder-buffer.js'
+import type { Peaks } from './peaks.js'
 import { type KeyKinds, ReplayLimiter } from './replay-limiter.js'
 import type { RefusalTally } from './tally.js'
 import { Timeline } from './timeline.js'
@@ -63,11 +64,13 @@ const MAX_REPORTED_BROKEN = 10
  * Replays a log through policies. Each policy has its own limiter.
  *
  * @param progress - Called with the number of bytes read.
+ * @param peaks - Count the keys of the first kind.
  */
 export async function replay(
   log: AccessLog,
   policies: readonly (readonly [policy: LimiterPolicies, tally: RefusalTally])[],
   progress: (bytes: number) => void,
+  peaks: readonly Peaks[] = [],
 ): Promise<ReplayResult> {
   const tables = log.keys.map((spec) => new KeyTable(spec))
   const kinds: KeyKinds = { tables, kindOf: log.kindOf }
@@ -89,6 +92,9 @@ export async function replay(
     }
     summary.to = time
     timeline.count(0, time)
+    for (const peak of peaks) {
+      peak.count(time, cost, keys[start] as number)
+    }
     for (let index = 0; index < limiters.length; index++) {
       if ((limiters[index] as ReplayLimiter).take(time, cost, keys, start)) {
         timeline.count(index + 1, time)

@@ -1,8 +1,12 @@
 import { formatPolicyCode } from '../../policy-text.js'
 import { escapeControls, grouped, type Paint, plain, shortened, table } from '../../terminal.js'
 import { shownSpan, shownTime } from '../log/times.js'
+import type { PeakReport } from '../peaks.js'
 import type { Suggestion } from '../suggest.js'
 import type { PolicyReport, SimulationReport } from './report.js'
+
+/** The width of the longest bar. */
+const BAR_COLUMNS = 30
 
 /** The maximum width of a key in a table. */
 const KEY_COLUMNS = 48
@@ -10,7 +14,13 @@ const KEY_COLUMNS = 48
 /** The report as text for a terminal. */
 export function textReport(report: SimulationReport, paint: Paint = plain): string {
   const policies = report.policies.map((policy) => policyText(policy, paint))
-  const parts = [head(report, paint), comparison(report, paint), ...policies, suggestionsText(report, paint)]
+  const parts = [
+    head(report, paint),
+    comparison(report, paint),
+    ...policies,
+    peaksText(report, paint),
+    suggestionsText(report, paint),
+  ]
   return parts.filter((part) => part !== '').join('\n')
 }
 
@@ -146,6 +156,31 @@ function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint): string {
       ? `  and ${counted(refusedKeys - keys.length, 'key')} more; --top sets how many are listed\n`
       : ''
   return table([head, ...rows]) + more
+}
+
+/** The peaks of the keys: what a limit in every window would separate. */
+function peaksText({ peaks, keys: [by] }: SimulationReport, paint: Paint): string {
+  return peaks
+    .filter(({ keys }) => keys > 0)
+    .map((report) => peakText(report, by?.by ?? '', paint))
+    .join('\n')
+}
+
+function peakText({ windowMs, keys, quantiles, limits, gap }: PeakReport, by: string, paint: Paint): string {
+  const { half, most, nearlyAll, all } = quantiles
+  const span = shownSpan(windowMs)
+  const spread = `half of ${counted(keys, 'key')} at most ${grouped(half)}, 90 % at most ${grouped(most)}, 99 % at most ${grouped(nearlyAll)}, the largest ${grouped(all)}`
+  const head = [paint('bold', 'limit'), paint('bold', 'keys above'), '', '']
+  const rows = limits.map(({ limit, keys: above }) => {
+    return [limit, above, percent(above / keys), '#'.repeat(Math.ceil((above / keys) * BAR_COLUMNS))]
+  })
+  const others = gap === null ? '' : `, and none of the other ${grouped(keys - gap.keys)}`
+  const advice =
+    gap === null
+      ? 'no limit separates some keys clearly from the rest'
+      : `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${span} refuses ${counted(gap.keys, 'key')}${others}`
+  const title = paint('bold', `the most requests of a key (${escapeControls(by)}) in any ${span}`)
+  return `${title}\n  ${spread}\n${table([head, ...rows])}  ${paint('bold', advice)}\n`
 }
 
 function suggestionsText({ suggestions, files, keys }: SimulationReport, paint: Paint): string {

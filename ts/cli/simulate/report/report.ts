@@ -2,6 +2,7 @@ import type { Policy } from '../../../policies/policy.js'
 import type { Policies } from '../../../policies/policy-set.js'
 import { type LimiterPolicies, textLinesOf } from '../../policies.js'
 import type { KeyTable } from '../log/key-table.js'
+import type { PeakReport, Peaks } from '../peaks.js'
 import type { LogPosition, ReplayResult } from '../replay.js'
 import type { Suggestion } from '../suggest.js'
 import type { Refusals, ReportTally } from '../tally.js'
@@ -70,6 +71,8 @@ export interface SimulationReport {
   readonly withoutCost: number
   readonly policies: readonly PolicyReport[]
   readonly suggestions: readonly Suggestion[]
+  /** The peaks of the keys, for each window of a policy that is searched. */
+  readonly peaks: readonly PeakReport[]
   /** Requests in each interval of time. */
   readonly timeline: { readonly from: number; readonly stepMs: number; readonly requests: readonly number[] }
 }
@@ -79,7 +82,7 @@ export function reportOf(
   files: readonly string[],
   { summary, order, tables, timeline }: ReplayResult,
   policies: readonly (readonly [LimiterPolicies, ReportTally])[],
-  suggestions: readonly Suggestion[],
+  { suggestions, peaks }: { readonly suggestions: readonly Suggestion[]; readonly peaks: readonly Peaks[] },
   top: number,
 ): SimulationReport {
   return {
@@ -108,6 +111,7 @@ export function reportOf(
       timeline: timeline.column(index + 1),
     })),
     suggestions,
+    peaks: peaks.map(({ report }) => report),
     timeline: { from: timeline.from, stepMs: timeline.step, requests: timeline.column(0) },
   }
 }

@@ -1,0 +1,136 @@
+import type { LimiterPolicies } from '../policies.js'
+import { NO_KEY } from './log/key-table.js'
+
+/** The steps of a window: the requests of one step count together. */
+const STEPS = 60
+
+/** Gaps between peaks are reported from this ratio on. */
+const MIN_GAP = 2
+
+/** The requests of a key within the latest window, as steps with their units. */
+interface KeyWindow {
+  /** Numbers of steps, ascending, and the units in each. Those before `begin` are over. */
+  readonly steps: number[]
+  readonly units: number[]
+  begin: number
+  sum: number
+  peak: number
+}
+
+/** A range of limits that separates few keys from all others. */
+export interface PeakGap {
+  /** The smallest and the largest limit of the range. */
+  readonly from: number
+  readonly to: number
+  /** The number of keys above it. */
+  readonly keys: number
+}
+
+/** The distribution of the most units that each key used within a window. */
+export interface PeakReport {
+  readonly windowMs: number
+  readonly keys: number
+  /** The peaks that half, 90 %, 99 % of the keys, and all keys do not exceed. */
+  readonly quantiles: { readonly half: number; readonly most: number; readonly nearlyAll: number; readonly all: number }
+  /** For some limits, ascending, the number of keys whose peak is above. */
+  readonly limits: readonly { readonly limit: number; readonly keys: number }[]
+  /** The widest gap between two peaks, relative to the lower; `null` if there is no wide one. */
+  readonly gap: PeakGap | null
+}
+
+/**
+ * The most units of each key within any window of a length, rounded to a sixtieth of it. Times must
+ * not decrease.
+ */
+export class Peaks {
+  readonly windowMs: number
+  readonly #keys = new Map<number, KeyWindow>()
+
+  constructor(windowMs: number) {
+    this.windowMs = windowMs
+  }
+
+  /** @param key - The number of the key. */
+  count(time: number, units: number, key: number): void {
+    if (key === NO_KEY) {
+      return
+    }
+    let window = this.#keys.get(key)
+    if (window === undefined) {
+      window = { steps: [], units: [], begin: 0, sum: 0, peak: 0 }
+      this.#keys.set(key, window)
+    }
+    const step = Math.floor((time * STEPS) / this.windowMs)
+    const { steps } = window
+    while (window.begin < steps.length && (steps[window.begin] as number) <= step - STEPS) {
+      window.sum -= window.units[window.begin] as number
+      window.begin++
+    }
+    if (window.begin >= STEPS) {
+      steps.splice(0, window.begin)
+      window.units.splice(0, window.begin)
+      window.begin = 0
+    }
+    if (steps.at(-1) === step && window.begin < steps.length) {
+      window.units[steps.length - 1] = (window.units[steps.length - 1] as number) + units
+    } else {
+      steps.push(step)
+      window.units.push(units)
+    }
+    window.sum += units
+    window.peak = Math.max(window.peak, window.sum)
+  }
+
+  get report(): PeakReport {
+    const peaks = [...this.#keys.values()].map(({ peak }) => peak).sort((one, other) => one - other)
+    const quantile = (share: number) => peaks[Math.max(0, Math.ceil(share * peaks.length) - 1)] ?? 0
+    const all = quantile(1)
+    return {
+      windowMs: this.windowMs,
+      keys: peaks.length,
+      quantiles: { half: quantile(0.5), most: quantile(0.9), nearlyAll: quantile(0.99), all },
+      limits: roundLimits(all).map((limit) => ({ limit, keys: peaks.filter((peak) => peak > limit).length })),
+      gap: widestGap(peaks),
+    }
+  }
+}
+
+/** 1, 2, 5, 10, … up to the first that is not below the largest peak. */
+function roundLimits(largest: number): number[] {
+  const limits: number[] = []
+  for (let power = 1; ; power *= 10) {
+    for (const factor of [1, 2, 5]) {
+      limits.push(factor * power)
+      if (factor * power >= largest) {
+        return limits
+      }
+    }
+  }
+}
+
+/** @param peaks - In ascending order. */
+function widestGap(peaks: readonly number[]): PeakGap | null {
+  let gap: PeakGap | null = null
+  let widest = MIN_GAP
+  for (let index = 1; index < peaks.length; index++) {
+    const [below, above] = [peaks[index - 1] as number, peaks[index] as number]
+    if (above / below >= widest) {
+      widest = above / below
+      gap = { from: below, to: above - 1, keys: peaks.length - index }
+    }
+  }
+  return gap
+}
+
+/** The lengths of the windows of policies, each once. Buckets have none of their own. */
+export function windowsOf(policies: readonly LimiterPolicies[]): number[] {
+  const windows = policies.flatMap(({ policy }) => {
+    const isSingle = 'algorithm' in policy && typeof policy.algorithm === 'string'
+    return isSingle && ('period' in policy || 'window' in policy) ? [lengthOf(policy as never)] : []
+  })
+  return [...new Set(windows)].sort((one, other) => one - other)
+}
+
+function lengthOf(policy: { readonly period?: number; readonly window?: number }): number {
+  return (policy.period ?? policy.window) as number
+}

@@ -69,5 +69,5 @@ function adviceOnStore(store: unknown): string | undefined {
   if (typeof store === 'function') {
     return store.prototype instanceof Store ? `give it a new ${store.name}(…)` : undefined
   }
-  return isClient(store) ? CLIENT_ADVICE : undefined
+  return isClient(store) ? `new RedisStore(url) connects by itself; ${CLIENT_ADVICE}` : undefined
 }

@@ -38,3 +38,14 @@ test('a given value has the declared type', () => {
     ])
   }
 })
+
+test.each(['tollgate', 'tollgate/wasm'])('%s: a store without a prefix is reported as that', (name) => {
+  const given = [['store', `import('${name}').RedisStore`]] as const
+  const imported = `import { gcra, RateLimiter, tiers } from '${name}'\n`
+  const policy = `gcra({ limit: 1, period: '1s' })`
+  for (const policies of [policy, `{ a: ${policy} }`, `tiers({ free: ${policy} })`]) {
+    expect(complaintsAbout([block('ts', `${imported}new RateLimiter(${policies}, { store })`, given)])).toEqual([
+      expect.stringMatching(/Property 'prefix' is missing/),
+    ])
+  }
+})

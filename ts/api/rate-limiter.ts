@@ -448,6 +448,11 @@ export interface RateLimiterConstructor {
   new <const P extends TieredPolicies>(policy: P, options: AnyRateLimiterOptions): TieredLimiter<P>
   /** A limiter with tiers for many processes. */
   new <const P extends TieredPolicies>(policy: P, options: RedisRateLimiterOptions): TieredLimiter<P>
+  /**
+   * Matches no call that the others do not. TypeScript explains why the last overload does not match:
+   * by this one it says that `prefix` is missing.
+   */
+  new (policy: Policy | Policies | TieredPolicies, options: RedisRateLimiterOptions): never
   readonly prototype: RateLimiter
 }
 

@@ -86,6 +86,8 @@ export interface RateLimiterConstructor {
   new <const P extends TieredPolicies>(policy: P, options?: face.RateLimiterOptions): face.EmbeddedTieredLimiter<P>
   /** A limiter with tiers for many processes. */
   new <const P extends TieredPolicies>(policy: P, options: RedisRateLimiterOptions): face.TieredLimiter<P>
+  /** As in `tollgate`: names what is missing. */
+  new (policy: Policy | Policies | TieredPolicies, options: RedisRateLimiterOptions): never
   readonly prototype: RateLimiter
 }
 

@@ -1,11 +1,11 @@
-// Serves the built playground: `npm run playground`. The port is the first argument, or 4321; 0
-// picks a free port.
+// Serves the built playground, on localhost only: `npm run playground`, and `npx tollgate playground` in the
+// package. As a program, its argument is the port; 0 picks a free one.
 import { createReadStream, existsSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { dirname, extname, join } from 'node:path'
+import { dirname, extname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const SITE = join(dirname(fileURLToPath(import.meta.url)), 'dist')
+const HERE = dirname(fileURLToPath(import.meta.url))
 
 const TYPES = {
   '.css': 'text/css; charset=utf-8',
@@ -15,28 +15,41 @@ const TYPES = {
   '.txt': 'text/plain; charset=utf-8',
 }
 
-/** The file of a request. The site is one folder without subfolders. */
-function fileOf(url = '/') {
-  const { pathname } = new URL(url, 'http://localhost')
-  const name = pathname === '/' ? 'index.html' : pathname.slice(1)
-  return /^[\w.-]+$/.test(name) && extname(name) in TYPES ? join(SITE, name) : undefined
+/**
+ * Serves a folder without subfolders. Resolves to its address; rejects if the port is in use.
+ *
+ * @param {string} folder
+ * @param {number} port 0 picks a free one.
+ */
+export async function serve(folder, port) {
+  const server = createServer(({ method, url }, response) => {
+    const file = fileOf(folder, url)
+    if (file === undefined || !existsSync(file)) {
+      response.writeHead(404, { 'content-type': TYPES['.txt'] }).end('Not found\n')
+      return
+    }
+    response.writeHead(200, { 'content-type': TYPES[extname(file)], 'cache-control': 'no-cache' })
+    method === 'HEAD' ? response.end() : createReadStream(file).pipe(response)
+  })
+  await new Promise((done, fail) => {
+    server.once('error', fail)
+    server.listen(port, 'localhost', done)
+  })
+  return `http://localhost:${server.address().port}/`
 }
 
-const server = createServer(({ method, url }, response) => {
-  const file = fileOf(url)
-  if (file === undefined || !existsSync(file)) {
-    response.writeHead(404, { 'content-type': TYPES['.txt'] }).end('Not found\n')
-    return
-  }
-  response.writeHead(200, { 'content-type': TYPES[extname(file)], 'cache-control': 'no-cache' })
-  method === 'HEAD' ? response.end() : createReadStream(file).pipe(response)
-})
+/** The file of a request. */
+function fileOf(folder, url = '/') {
+  const { pathname } = new URL(url, 'http://localhost')
+  const name = pathname === '/' ? 'index.html' : pathname.slice(1)
+  return /^[\w.-]+$/.test(name) && extname(name) in TYPES ? join(folder, name) : undefined
+}
 
-// On localhost only.
-server.listen(Number(process.argv[2] ?? 4321), 'localhost', () => {
-  console.log(`http://localhost:${server.address().port}/`)
-})
-server.on('error', (error) => {
-  console.error(`${error.message}; another port: npm run playground -- 4322`)
-  process.exitCode = 1
-})
+if (process.argv[1] !== undefined && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  try {
+    console.log(await serve(join(HERE, 'dist'), Number(process.argv[2] ?? 4321)))
+  } catch (error) {
+    console.error(`${error.message}; another port: npm run playground -- 4322`)
+    process.exitCode = 1
+  }
+}

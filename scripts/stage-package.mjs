@@ -19,6 +19,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { install } from './install.mjs'
 import { thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -76,6 +77,7 @@ function stageMain(folder, manifest, platforms) {
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
   requireEntryPoints(folder, manifest.exports)
+  stagePlayground(join(folder, 'dist', 'playground'))
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
   if (options.repository !== undefined) {
     const readme = join(folder, 'README.md')
@@ -84,6 +86,13 @@ function stageMain(folder, manifest, platforms) {
   published.files = [...manifest.files, THIRD_PARTY]
   writeManifest(folder, published)
   report(folder, published)
+}
+
+/** The playground, which `npx tollgate playground` serves. Its page needs packages of its own to build. */
+function stagePlayground(folder) {
+  install('playground/view')
+  execFileSync('node', [join(ROOT, 'playground', 'build.mjs'), folder], { stdio: ['ignore', 'ignore', 'inherit'] })
+  cpSync(join(ROOT, 'playground', 'serve.mjs'), join(folder, 'serve.mjs'))
 }
 
 /**

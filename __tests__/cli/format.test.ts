@@ -61,5 +61,6 @@ test('inspect prints the output that the page shows', () => {
   const at = '2026-11-21T07:40:12.000Z'
   const inspection = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
   const page = pages.find(({ path }) => path === 'docs/command-line.md')
-  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(formatInspection(inspection))
+  const block = page?.blocks.find(({ language, code }) => language === 'text' && code.startsWith('user:42'))
+  expect(block?.code).toBe(formatInspection(inspection))
 })

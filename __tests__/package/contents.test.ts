@@ -24,9 +24,11 @@ describe('the main package', () => {
     const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
     const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
     const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
+    const playground = ['icon.svg', 'index.html', 'licences.txt', 'page.js', 'serve.mjs', 'style.css', 'worker.js']
     const expected = [
       ...papers,
       ...program,
+      ...playground.map((name) => `dist/playground/${name}`),
       'native.js',
       'native.d.ts',
       ...engine,

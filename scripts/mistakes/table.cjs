@@ -120,7 +120,10 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter(policy, { store: redis }), /prefix is required/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'my api' }), /letters, digits, _/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'api:' }), /leave out the colon at the end/],
-    [() => new RateLimiter(policy, { store: client, prefix: 'api' }), /new RedisStore\(url\) connects by itself; 'tollgate\/wasm' accepts a client: RedisStore\.from/],
+    [
+      () => new RateLimiter(policy, { store: client, prefix: 'api' }),
+      /new RedisStore\(url\) connects by itself; 'tollgate\/wasm' accepts a client: RedisStore\.from/,
+    ],
     [() => new RateLimiter(policy, { store: createClient(), prefix: 'api' }), /RedisStore\.from\(client\)/],
     [() => new RateLimiter(policy, { store: RedisStore, prefix: 'api' }), /new RedisStore/],
     [() => new RateLimiter(policy, { store: 'redis', prefix: 'api' }), /redis:\/\//],

@@ -129,14 +129,14 @@ const GROUPS = [
   {
     name: 'package',
     title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
-    packages: ['__tests__/package', 'examples/next'],
+    packages: ['__tests__/package', 'examples/next', 'playground/view'],
     wasm: true,
     tests: ['package/*'],
   },
   {
     name: 'runtimes',
     title: 'the packed package on Deno, Bun and workerd',
-    packages: ['__tests__/runtimes'],
+    packages: ['__tests__/runtimes', 'playground/view'],
     system: ['ensure-redis'],
     wasm: true,
     tests: ['runtimes/*'],

@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import { blockCommand, unblockCommand } from './commands/block.js'
 import { inspectCommand } from './commands/inspect.js'
 import { clearOverrideCommand, overrideCommand } from './commands/override.js'
+import { playgroundCommand } from './commands/playground.js'
 import { prefixesCommand } from './commands/prefixes.js'
 import { resetCommand } from './commands/reset.js'
 import { simulateCommand } from './commands/simulate.js'
@@ -15,7 +16,7 @@ export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void
 
 /** The commands in their groups, in the order of the help. */
 const COMMANDS: readonly (readonly [group: string, factories: readonly CommandFactory[]])[] = [
-  ['Choose the numbers:', [simulateCommand]],
+  ['Choose the numbers:', [simulateCommand, playgroundCommand]],
   ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand]],
   ['Change a key in Redis:', [resetCommand, blockCommand, unblockCommand, overrideCommand, clearOverrideCommand]],
 ]

@@ -1,8 +1,10 @@
 // Builds the playground: `npm run playground:build`. The output, playground/dist/ or the given
-// folder, is a static site: any web host can serve it, at any path.
+// folder, is a static site: any web host can serve it, at any path. `--docs ADDRESS` sets where the
+// links to the documentation lead: an address with `*` in the place of a page's name.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
 
 const HERE = dirname(fileURLToPath(import.meta.url))
@@ -14,7 +16,11 @@ const ROOT = dirname(HERE)
  */
 const BUNDLED = { preact: join(HERE, 'view'), uplot: ROOT }
 
-const outdir = process.argv[2] ?? join(HERE, 'dist')
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { docs: { type: 'string', default: '' } },
+})
+const outdir = positionals[0] ?? join(HERE, 'dist')
 rmSync(outdir, { recursive: true, force: true })
 mkdirSync(outdir, { recursive: true })
 await build({
@@ -29,6 +35,7 @@ await build({
   target: 'es2023',
   platform: 'browser',
   minify: true,
+  define: { DOCS: JSON.stringify(values.docs) },
   legalComments: 'none',
   tsconfig: join(HERE, 'tsconfig.json'),
   logLevel: 'warning',

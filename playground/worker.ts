@@ -15,15 +15,11 @@ import {
   tokenBucket,
 } from 'tollgate/wasm'
 import { ALGORITHMS, type AlgorithmName } from './model/algorithms.js'
+import { binsOf } from './model/bins.js'
 import { type FieldLeaf, optionsFrom } from './model/fields.js'
-import {
-  COLUMNS,
-  type InputError,
-  type PolicyResult,
-  type TrafficSummary,
-  type WorkerRequest,
-  type WorkerResponse,
-} from './model/messages.js'
+import { type InputError, inputErrorOf } from './model/input-error.js'
+import { type Law, lawsOf } from './model/laws.js'
+import type { PolicyResult, TrafficSummary, WorkerRequest, WorkerResponse } from './model/messages.js'
 import { run } from './model/run.js'
 import type { TypedPolicy } from './model/state.js'
 import { keysOf, type Traffic, TrafficError } from './model/trace.js'
@@ -47,6 +43,9 @@ const SLICE_MS = 20
 /** The maximum number of keys in a response. */
 const MAX_KEYS = 50
 
+/** The bound of a comparison without a valid policy. */
+const NO_LAW: Law = { spanUs: 1, most: 1, asked: 1, closed: false }
+
 /** Cancels a run that a newer request has replaced. */
 class SupersededError extends Error {}
 
@@ -67,18 +66,22 @@ addEventListener('message', ({ data }: MessageEvent<WorkerRequest>) => {
 
 async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
   const { shape, values } = state.traffic
-  let traffic: Traffic
+  let sent: Traffic
   try {
-    traffic = SHAPES[shape].make(values)
+    sent = SHAPES[shape].make(values)
   } catch (error) {
-    return { id, inputError: inputErrorOf(error, '', SHAPES[shape].leaves) }
+    return { id, inputError: errorOf(error, '', SHAPES[shape].leaves) }
   }
+  const bins = binsOf(sent.lengthUs)
+  const traffic = { ...sent, lengthUs: bins.columns * bins.widthUs }
   const keys = keysOf(traffic)
-  const watched = state.watch !== undefined && keys.includes(state.watch) ? state.watch : (keys[0] ?? 'client-1')
+  const watched = keys.find(({ key }) => key === state.watch)?.key ?? keys[0]?.key ?? 'client-1'
+  const policies = state.policies.map(policyFrom)
+  const compared = comparedLaw(policies)
+  const options = { columns: bins.columns, watched, compared, pause: pauseFor(id) }
   const results: PolicyResult[] = []
-  const pause = pauseFor(id)
-  for (const policy of state.policies) {
-    results.push(await runPolicy(policy, traffic, watched, pause))
+  for (const policy of policies) {
+    results.push('inputError' in policy ? policy : { outcome: await run(policy, traffic, options) })
   }
   const summary: TrafficSummary = {
     calls: traffic.calls.length,
@@ -86,37 +89,34 @@ async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
     lengthUs: traffic.lengthUs,
     unitCosts: traffic.calls.every(({ cost }) => cost === 1),
     keys: keys.slice(0, MAX_KEYS),
+    keyCount: keys.length,
     watched,
+    comparedUs: compared.spanUs,
   }
   return { id, summary, results }
 }
 
-async function runPolicy(
-  { algorithm, values }: TypedPolicy,
-  traffic: Traffic,
-  watched: string,
-  pause: () => Promise<void> | undefined,
-): Promise<PolicyResult> {
+function policyFrom({ algorithm, values }: TypedPolicy): Policy | { readonly inputError: InputError } {
   const { tree, leaves } = ALGORITHMS[algorithm]
   try {
-    const policy = MAKERS[algorithm](optionsFrom(tree, values) as never)
-    return { outcome: await run(policy, traffic, { columns: COLUMNS, watched, pause }) }
+    return MAKERS[algorithm](optionsFrom(tree, values) as never)
   } catch (error) {
-    return { inputError: inputErrorOf(error, `${algorithm}: `, leaves) }
+    return { inputError: errorOf(error, `${algorithm}: `, leaves) }
   }
 }
 
-/** The message, and the field whose name it starts with. */
-function inputErrorOf(error: unknown, prefix: string, leaves: readonly FieldLeaf[]): InputError {
+/** The longest span of the first valid policy: all policies are compared over it. */
+function comparedLaw(policies: readonly ReturnType<typeof policyFrom>[]): Law {
+  const first = policies.find((policy) => !('inputError' in policy)) as Policy | undefined
+  const laws = first === undefined ? [] : lawsOf(first)
+  return laws.toSorted((one, other) => other.spanUs - one.spanUs)[0] ?? NO_LAW
+}
+
+function errorOf(error: unknown, prefix: string, leaves: readonly FieldLeaf[]): InputError {
   if (!TollgateError.is(error) && !(error instanceof TrafficError)) {
     throw error
   }
-  const { message } = error
-  const rest = message.startsWith(prefix) ? message.slice(prefix.length) : ''
-  const path = leaves
-    .map((leaf) => leaf.path)
-    .find((path) => rest.startsWith(path) && !/^\w/.test(rest.slice(path.length)))
-  return { message, ...(path !== undefined && { path }) }
+  return inputErrorOf(error.message, prefix, leaves)
 }
 
 /** Handles pending messages at intervals, and cancels the run if one of them is a newer request. */

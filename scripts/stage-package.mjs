@@ -77,7 +77,7 @@ function stageMain(folder, manifest, platforms) {
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
   requireEntryPoints(folder, manifest.exports)
-  stagePlayground(join(folder, 'dist', 'playground'))
+  stagePlayground(join(folder, 'dist', 'playground'), `v${manifest.version}`)
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
   if (options.repository !== undefined) {
     const readme = join(folder, 'README.md')
@@ -89,9 +89,11 @@ function stageMain(folder, manifest, platforms) {
 }
 
 /** The playground, which `npx tollgate playground` serves. Its page needs packages of its own to build. */
-function stagePlayground(folder) {
+function stagePlayground(folder, tag) {
   install('playground/view')
-  execFileSync('node', [join(ROOT, 'playground', 'build.mjs'), folder], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const links = options.repository === undefined ? [] : ['--docs', `${options.repository}/blob/${tag}/docs/*.md`]
+  const words = [join(ROOT, 'playground', 'build.mjs'), folder, ...links]
+  execFileSync('node', words, { stdio: ['ignore', 'ignore', 'inherit'] })
   cpSync(join(ROOT, 'playground', 'serve.mjs'), join(folder, 'serve.mjs'))
 }
 

@@ -99,6 +99,14 @@ test('the reference and the playground are in the navigation', async () => {
     await page.goto(`${url}/`)
     await page.getByRole('link', { name: 'Playground' }).first().click()
     await page.locator('main[aria-busy=false]').waitFor()
+    const links = page.getByRole('link', { name: /^More about|^About the algorithms/ })
+    const addresses = await links.evaluateAll((all) => all.map((one) => (one as HTMLAnchorElement).href))
+    expect(addresses).toHaveLength(1 + (await page.locator('[data-policy]').count()))
+    for (const address of addresses) {
+      await page.goto(address)
+      const { hash } = new URL(address)
+      expect(await page.locator(hash === '' ? 'h1' : `h2${hash}`).count()).toBe(1)
+    }
   })
 })
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
-import type { Locator, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { ALGORITHM_NAMES } from '../../playground/model/algorithms.js'
 import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
@@ -54,7 +54,7 @@ describe('the numbers', () => {
 
     await page.getByLabel('Algorithm of policy 1').selectOption('gcra')
     await page.getByLabel('Limit', { exact: true }).fill('2')
-    await page.getByLabel('Period').fill('1s')
+    await page.getByRole('textbox', { name: 'Period' }).fill('1s')
     await settled(page)
     const expected = nativeCounts(gcra({ limit: 2, period: '1s' }), calls)
     expect(expected.refused).toBeGreaterThan(0)
@@ -81,7 +81,7 @@ describe('the numbers', () => {
 
   test('belong to the newest request, even if an older one takes long', async () => {
     const page = await open({ hash: 'traffic=steady+rate=1500+length=60s&policy=slidingLog+limit=90000&policy=gcra' })
-    const rate = page.getByLabel('Calls per second')
+    const rate = page.getByRole('textbox', { name: 'Calls per second' })
     await rate.fill('1600')
     await page.locator('main[aria-busy=true]').waitFor()
     await page.waitForTimeout(100)
@@ -125,7 +125,7 @@ describe('the page', () => {
     expect(await limit.getAttribute('aria-invalid')).toBe('true')
     const id = await limit.getAttribute('aria-describedby')
     expect(await page.locator(`[id="${id}"]`).textContent()).toBe(
-      'fixedWindow: limit must be a whole number from 1 to 2^53 - 1, got 0',
+      'Limit must be a whole number from 1 to 2^53 - 1. You typed 0.',
     )
     expect(await accessibilityOf(page)).toEqual([])
     await limit.fill('20')
@@ -139,7 +139,7 @@ describe('the page', () => {
     await page.getByLabel('Window’s edge').focus()
     await page.keyboard.press('ArrowRight')
     await settled(page)
-    expect(await page.getByLabel('Bursts').isChecked()).toBe(true)
+    expect(await page.getByRole('radio', { name: 'Bursts' }).isChecked()).toBe(true)
     for (let steps = 0; steps < 40 && !(await focusIs(page, 'policy-0-limit')); steps++) {
       await page.keyboard.press('Tab')
     }
@@ -172,13 +172,12 @@ describe.each([
   ['phone', { width: 360 }],
   // The picture in the README: to renew it, run `cp target/playground/readme.png
   // docs/plots/playground-light.png`.
-  ['readme', { width: 800, hash: 'traffic=edge&policy=fixedWindow&policy=gcra' }],
+  ['readme', { width: 1_040 }],
 ] as const)('seen: %s', (name, visit: Visit) => {
   test('renders, fits its viewport and has no accessibility violation', async () => {
     const page = await open(visit)
-    const [from, to] = [page.locator('.traffic'), page.locator('figure').last()]
-    const [top, bottom] = [await edgeOf(from, 0), await edgeOf(to, 1)]
-    const part = name === 'readme' ? { clip: { x: 0, y: top, width: 800, height: bottom - top } } : {}
+    const { y, height } = (await page.locator('.overview').boundingBox()) ?? { y: 0, height: 0 }
+    const part = name === 'readme' ? { clip: { x: 0, y: y - 8, width: 1_040, height: height + 16 } } : {}
     if (name !== 'readme') {
       await page.getByText('As a table').first().click()
     }
@@ -190,19 +189,13 @@ describe.each([
         return new Set(new Uint32Array(pen.getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size
       }),
     )
-    expect(colours.length).toBe(3 * (await page.locator('[data-policy]').count()))
+    expect(colours.length).toBe(1 + 3 * (await page.locator('[data-policy]').count()))
     expect(Math.min(...colours)).toBeGreaterThan(8)
     expect(await pictureColours(page, readFileSync(picturePath(name)))).toBeGreaterThan(50)
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
     expect(await accessibilityOf(page)).toEqual([])
   })
 })
-
-/** The position of an element on the page, from top, 0, to bottom, 1. */
-async function edgeOf(element: Locator, part: number): Promise<number> {
-  const { y, height } = (await element.boundingBox()) ?? { y: 0, height: 0 }
-  return Math.ceil(y + part * height)
-}
 
 /** The violations that axe reports, with their elements. */
 async function accessibilityOf(page: Page): Promise<string[]> {

@@ -11,6 +11,7 @@ const ROOT = dirname(dirname(__dirname))
 export interface Visit {
   readonly hash?: string
   readonly width?: number
+  readonly height?: number
   readonly colours?: 'light' | 'dark'
 }
 
@@ -39,8 +40,8 @@ export class Site {
     return new Site(String(line).trim(), server, await startBrowser())
   }
 
-  async open({ hash = '', width = 1_280, colours = 'light' }: Visit = {}): Promise<OpenPage> {
-    const context = await this.browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours })
+  async open({ hash = '', width = 1_280, height = 900, colours = 'light' }: Visit = {}): Promise<OpenPage> {
+    const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: colours })
     const page = await context.newPage()
     const complaints: string[] = []
     page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`))
@@ -72,9 +73,9 @@ export async function settled(page: Page): Promise<void> {
 
 /** The numbers that the page shows for a policy. */
 export async function shownCounts(page: Page, policy = 0) {
-  const card = page.locator(`[data-policy="${policy}"]`)
+  const row = page.locator(`[data-result="${policy}"]`)
   const number = async (name: string) => {
-    const text = await card.locator(`[data-count=${name}]`).textContent()
+    const text = await row.locator(`[data-count=${name}]`).textContent()
     return Number(text?.replaceAll(',', ''))
   }
   return { admitted: await number('admitted'), refused: await number('refused') }

@@ -29,7 +29,9 @@ const POLICIES: readonly (readonly [AlgorithmName, Record<string, string>])[] = 
 ]
 
 async function outcomeOf(policy: Policy, traffic: Traffic): Promise<RunResult> {
-  return run(policy, traffic, { columns: 60, watched: traffic.calls[0]?.key ?? 'client-1', pause: () => undefined })
+  const [compared] = lawsOf(policy) as [Law]
+  const watched = traffic.calls[0]?.key ?? 'client-1'
+  return run(policy, traffic, { columns: 60, watched, compared, pause: () => undefined })
 }
 
 describe('a law’s bound', () => {
@@ -67,6 +69,11 @@ describe('a law’s bound', () => {
     expect(laws.map((law) => [law.worst.units, law.most])).toEqual([[max, max]])
   })
 
+  test.each(POLICIES)('of %s is at least what its numbers ask for: %j', (name, values) => {
+    const laws = lawsOf(nativePolicy(name, values))
+    expect(laws.filter(({ asked, most }) => asked < 1 || asked > most)).toEqual([])
+  })
+
   test('has the length of time of the policy', () => {
     const spans = (policy: Policy) => lawsOf(policy).map(({ spanUs, most: max }) => [spanUs / 1_000, max])
     expect(spans(nativePolicy('gcra', { limit: '100', period: '1m', burst: '20' }))).toEqual([[60_000, 120]])
@@ -83,7 +90,12 @@ describe('the worst time', () => {
       maxLength: 60,
     })
     .map((all) => all.toSorted((one, other) => one.at - other.at))
-  const law = fc.record({ spanUs: fc.integer({ min: 1, max: 90 }), closed: fc.boolean(), most: fc.constant(1) })
+  const law = fc.record({
+    spanUs: fc.integer({ min: 1, max: 90 }),
+    closed: fc.boolean(),
+    most: fc.constant(1),
+    asked: fc.constant(1),
+  })
 
   test('equals the result of trying all times', () => {
     fc.assert(
@@ -188,6 +200,8 @@ describe('traffic', () => {
     ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
     ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
     ['1\n1767571200', 'times must all be absolute, or all be seconds from the start'],
+    ['192.0.2.1 - - [05/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1', 'npx tollgate simulate access.log'],
+    ['{"time":"2026-01-05T00:00:00Z","ip":"192.0.2.1"}', 'times: line 1 is a line of an access log'],
   ])('invalid traffic is refused: %j', (text, message) => {
     expect(() => callsFromText(text)).toThrow(message)
   })

@@ -45,7 +45,7 @@ stage()
 for (const [tool, ...words] of [
   [join(HERE, 'node_modules', 'vitepress', 'bin', 'vitepress.js'), 'build', HERE],
   [join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc'), '--out', join(out, 'api')],
-  [join(ROOT, 'playground', 'build.mjs'), join(out, 'playground')],
+  [join(ROOT, 'playground', 'build.mjs'), join(out, 'playground'), '--docs', '../*.html'],
 ]) {
   execFileSync('node', [tool, ...words], { cwd: ROOT, stdio: 'inherit', env: environment() })
 }

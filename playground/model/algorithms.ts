@@ -32,6 +32,13 @@ const whole = (label: string, initial: string, hint?: string): FormField => fiel
 const duration = (label: string, initial: string, hint?: string): FormField => field('duration', label, initial, hint)
 const flag = (label: string): FormField => field('flag', label, '')
 
+// Numbers that several algorithms share.
+const LIMIT: FormField = { ...whole('Limit', '20'), meaning: 'limit' }
+const PERIOD: FormField = { ...duration('Period', '10s'), meaning: 'period' }
+const WINDOW: FormField = { ...duration('Window', '10s'), meaning: 'period' }
+const CAPACITY: FormField = { ...whole('Capacity', '20'), meaning: 'capacity' }
+const COUNT_REFUSED: FormField = { ...flag('Count refused calls'), meaning: 'countRefused' }
+
 function field(kind: FormField['kind'], label: string, initial: string, hint?: string): FormField {
   return { kind, label, initial, ...(hint !== undefined && { hint }) }
 }
@@ -50,77 +57,81 @@ function algorithm<O>(description: string, law: string, fields: FieldsFor<O>): A
 
 /** All start with the same size: twenty units, and twenty per ten seconds. */
 export const ALGORITHMS = {
-  gcra: algorithm<GcraOptions>('Evenly spread, with a burst. For APIs.', 'burst + t · limit / period in any time t', {
-    limit: whole('Limit', '20'),
-    period: duration('Period', '10s'),
-    burst: whole('Burst', '', 'the limit'),
-  }),
+  gcra: algorithm<GcraOptions>(
+    'Spreads calls evenly and allows a burst. The default for APIs.',
+    'burst + t · limit / period in any time t',
+    {
+      limit: LIMIT,
+      period: PERIOD,
+      burst: whole('Burst', '', '= limit'),
+    },
+  ),
   tokenBucket: algorithm<TokenBucketOptions>(
-    'Tokens are saved up, then spent at once.',
+    'Saves tokens up to its capacity. Each call spends them.',
     'capacity + t · tokens / every in any time t; with interval refill, capacity + tokens · (⌊t / every⌋ + 1)',
     {
-      capacity: whole('Capacity', '20'),
-      refill: { tokens: whole('Tokens', '2'), every: duration('Every', '1s') },
-      refillMode: choice('Refill', ['continuous', 'interval']),
-      initial: whole('Initial', '', 'the capacity'),
-      debt: whole('Debt', '', '0'),
+      capacity: CAPACITY,
+      refill: { tokens: whole('Refill tokens', '2'), every: duration('Refill every', '1s') },
+      refillMode: choice('Refill mode', ['continuous', 'interval']),
+      initial: whole('Initial tokens', '', '= capacity'),
+      debt: whole('Debt allowed', '', '0'),
     },
   ),
   leakyBucket: algorithm<LeakyBucketOptions>(
-    'Calls fill a bucket that leaks evenly.',
+    'Each call fills a bucket that leaks evenly.',
     'capacity + t · units / every in any time t',
     {
-      capacity: whole('Capacity', '20'),
-      leak: { units: whole('Units', '2'), every: duration('Every', '1s') },
+      capacity: CAPACITY,
+      leak: { units: whole('Leak units', '2'), every: duration('Leak every', '1s') },
     },
   ),
   fixedWindow: algorithm<FixedWindowOptions>(
-    'The first call opens a window. For quotas that people read.',
+    'The first call opens a window. For quotas that are easy to explain.',
     'limit per window, 2 · limit − 1 in any time of its length',
     {
-      limit: whole('Limit', '20'),
-      window: duration('Window', '10s'),
-      countRefused: flag('Count refused calls'),
+      limit: LIMIT,
+      window: WINDOW,
+      countRefused: COUNT_REFUSED,
     },
   ),
   calendarWindow: algorithm<CalendarWindowOptions>(
-    'Windows of the clock or the calendar. For plans.',
+    'Counts per hour, day, week or month of a time zone. For plans.',
     'limit per window, 2 · limit in any time of its length',
     {
-      limit: whole('Limit', '20'),
+      limit: LIMIT,
       every: field('duration', 'Every', '10s', 'hour, day, week, month or 15m'),
       timeZone: field('name', 'Time zone', '', 'UTC'),
     },
   ),
   slidingWindow: algorithm<SlidingWindowOptions>(
-    'Counts in buckets. The limit holds in any window.',
+    'Counts in buckets. The limit holds in every window.',
     'limit in any time of the window’s length',
     {
-      limit: whole('Limit', '20'),
-      window: duration('Window', '10s'),
+      limit: LIMIT,
+      window: WINDOW,
       buckets: whole('Buckets', '', '10'),
       layout: choice('Layout in Redis', ['list', 'hash']),
     },
   ),
   slidingCounter: algorithm<SlidingCounterOptions>(
-    'Two counters, the older weighted: an estimate.',
+    'Estimates a sliding window from two counters.',
     'fewer than limit · (1 + t / window) in any time t',
     {
-      limit: whole('Limit', '20'),
-      window: duration('Window', '10s'),
+      limit: LIMIT,
+      window: WINDOW,
     },
   ),
   slidingLog: algorithm<SlidingLogOptions>(
-    'Remembers each call: exact. For small limits.',
+    'Records each call. Exact in every window, for small limits.',
     'limit in any time of the window’s length',
     {
-      limit: whole('Limit', '20'),
-      window: duration('Window', '10s'),
-      countRefused: flag('Count refused calls'),
+      limit: LIMIT,
+      window: WINDOW,
+      countRefused: COUNT_REFUSED,
     },
   ),
   slidingLogs: algorithm<SlidingLogsOptions>(
-    'Several limits over one log.',
+    'Keeps several limits over one log.',
     'each limit, in any time of its own window’s length',
     {
       limits: field('limits', 'Limits', 'second:5/1s,ten:20/10s'),

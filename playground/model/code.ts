@@ -4,10 +4,10 @@ import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
 /** The maximum length of a line before it is split. */
-const MAX_LINE = 56
+const MAX_LINE = 46
 
 /** The maximum length of an object in a line, without its name and the code around it. */
-const MAX_OBJECT = 46
+const MAX_OBJECT = 38
 
 /** TypeScript for an application with one process. */
 export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {

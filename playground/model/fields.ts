@@ -16,6 +16,8 @@ export interface FormField {
   readonly hint?: string
   /** The values of a choice. The first is the default. */
   readonly choices?: readonly string[]
+  /** Fields of different forms keep their text when the form changes, if they mean the same. */
+  readonly meaning?: string
 }
 
 /** Fields by the names of their options. Nested options form a subtree. */
@@ -48,6 +50,15 @@ export function leavesOf(tree: FieldTree, prefix = ''): readonly FieldLeaf[] {
 /** The initial texts of the fields. */
 export function initialValues(leaves: readonly FieldLeaf[]): FieldValues {
   return Object.fromEntries(leaves.map(({ path, initial }) => [path, initial]))
+}
+
+/** The texts of the old form's fields that mean the same as fields of the new form. */
+export function carriedValues(from: readonly FieldLeaf[], values: FieldValues, to: readonly FieldLeaf[]): FieldValues {
+  const entries = to.flatMap(({ path, meaning }) => {
+    const same = meaning === undefined ? undefined : from.find((leaf) => leaf.meaning === meaning)
+    return same === undefined ? [] : [[path, values[same.path] ?? ''] as const]
+  })
+  return Object.fromEntries(entries)
 }
 
 /** The options from the input texts. Empty fields are omitted. */

@@ -1,5 +1,6 @@
 /**
- * The bounds of policies: the most units that a policy admits in any time span of a given length.
+ * The bounds of policies: the most units that a policy admits in any time span of a given length,
+ * next to the units that its numbers ask for.
  */
 import type { Policy } from 'tollgate/wasm'
 
@@ -11,6 +12,8 @@ export interface Law {
   readonly spanUs: number
   /** The most units admitted in the span. */
   readonly most: number
+  /** The units per span that the policy's numbers say: its limit, or its rate over the span. */
+  readonly asked: number
   /**
    * Whether both ends belong to the span. A rate's bound holds for a span including its ends. The
    * end of a window belongs to the next window.
@@ -28,7 +31,7 @@ export function lawsOf(policy: Policy): readonly Law[] {
     case 'concurrency':
       return []
     case 'gcra':
-      return [{ spanUs: micros(policy.period), most: policy.burst + policy.limit, closed: true }]
+      return [{ spanUs: micros(policy.period), most: policy.burst + policy.limit, asked: policy.limit, closed: true }]
     case 'leakyBucket':
       return [rate(policy.capacity, policy.leak.units, policy.leak.every, 0)]
     case 'tokenBucket': {
@@ -39,19 +42,26 @@ export function lawsOf(policy: Policy): readonly Law[] {
     }
     case 'fixedWindow':
     case 'slidingCounter':
-      return [window(policy.window, 2 * policy.limit - 1)]
+      return [window(policy.window, policy.limit, 2 * policy.limit - 1)]
     case 'slidingWindow':
     case 'slidingLog':
       return [window(policy.window, policy.limit)]
     case 'slidingLogs':
       return Object.entries(policy.limits).map(([name, one]) => ({ name, ...window(one.window, one.limit) }))
     case 'calendarWindow':
-      return [{ spanUs: calendarSpanUs(policy.every, policy.timeZone), most: 2 * policy.limit, closed: false }]
+      return [
+        {
+          spanUs: calendarSpanUs(policy.every, policy.timeZone),
+          most: 2 * policy.limit,
+          asked: policy.limit,
+          closed: false,
+        },
+      ]
   }
 }
 
-function window(windowMs: number, most: number): Law {
-  return { spanUs: micros(windowMs), most, closed: false }
+function window(windowMs: number, asked: number, most = asked): Law {
+  return { spanUs: micros(windowMs), most, asked, closed: false }
 }
 
 /**
@@ -64,7 +74,7 @@ function rate(capacity: number, units: number, everyMs: number, extra: number, i
   const up = (size: bigint, by: bigint) => (size + by - 1n) / by
   const span = inSteps ? up(held, each) * every : up(held * every, each)
   const gained = inSteps ? (span / every) * each : (span * each) / every
-  return { spanUs: Number(span), most: capacity + extra + Number(gained), closed: true }
+  return { spanUs: Number(span), most: capacity + extra + Number(gained), asked: Number(gained), closed: true }
 }
 
 /** The shortest window of a calendar. A day on which clocks are changed may have 23 hours. */

@@ -1,20 +1,13 @@
 /** The messages between the page and its worker. */
+import type { InputError } from './input-error.js'
 import type { RunResult } from './run.js'
 import type { PageState } from './state.js'
-
-/** The number of columns of the plots. */
-export const COLUMNS = 240
+import type { KeyCount } from './trace.js'
 
 /** Requests all results. A newer request cancels an older one that is still running. */
 export interface WorkerRequest {
   readonly id: number
   readonly state: PageState
-}
-
-/** An error in the input: the engine's message, and the path of the field if it is known. */
-export interface InputError {
-  readonly message: string
-  readonly path?: string
 }
 
 /** The result of one policy. */
@@ -24,12 +17,17 @@ export type PolicyResult = { readonly outcome: RunResult } | { readonly inputErr
 export interface TrafficSummary {
   readonly calls: number
   readonly startMs: number
+  /** The length of the plots: a multiple of the columns' length. */
   readonly lengthUs: number
   /** Whether all calls cost one unit. */
   readonly unitCosts: boolean
   /** The keys, the busiest first; truncated if there are many. */
-  readonly keys: readonly string[]
+  readonly keys: readonly KeyCount[]
+  /** The number of all keys. */
+  readonly keyCount: number
   readonly watched: string
+  /** The span over which the comparison counts admitted units, in microseconds. */
+  readonly comparedUs: number
 }
 
 /** The response to a request. */

@@ -52,7 +52,15 @@ export function callsFromText(text: string): Traffic {
   return { calls: ordered, startMs: isAbsolute ? startMs : START_MS, lengthUs: Math.max(1e6, Math.ceil(last * 1.1)) }
 }
 
+/** Lines of the common log formats: JSON, or a request in quotes. */
+const LOG_LINE = /^\{|\[\d{2}\/[A-Z][a-z]{2}\/\d{4}:|"[A-Z]+ \S+ HTTP\//
+
 function parseLine(line: string, number: number): TrafficLine {
+  if (LOG_LINE.test(line)) {
+    throw new TrafficError(
+      `times: line ${number} is a line of an access log. This page takes times; to replay the whole log, run: npx tollgate simulate access.log --suggest 1%`,
+    )
+  }
   const [time = '', key = 'client-1', cost = '1', ...rest] = line.split(/[\s,;]+/)
   const where = `times: line ${number}`
   if (rest.length > 0) {

@@ -35,6 +35,12 @@ export interface RunResult {
    * span has the length of the plotted bound.
    */
   readonly rolling: readonly number[]
+  /** The same for the span that all policies share in the comparison. */
+  readonly compared: readonly number[]
+  /** The number of admitted calls of each key. */
+  readonly admittedOf: ReadonlyMap<string, number>
+  /** One byte for each call: 1 if it was admitted. */
+  readonly decisions: Uint8Array
 }
 
 /** The options of a run. */
@@ -42,6 +48,8 @@ export interface RunOptions {
   readonly columns: number
   /** The key whose level is plotted. */
   readonly watched: string
+  /** The bound whose span all policies share in the comparison. */
+  readonly compared: Law
   /**
    * Called regularly. It may return a promise, so that other messages are handled, and it throws to
    * cancel the run.
@@ -51,7 +59,7 @@ export interface RunOptions {
 
 /** Runs the traffic, and collects the results in columns. */
 export async function run(policy: Policy, traffic: Traffic, options: RunOptions): Promise<RunResult> {
-  const { columns, watched, pause } = options
+  const { columns, watched, compared, pause } = options
   const widthUs = traffic.lengthUs / columns
   let nowUs = 0
   const clock = () => traffic.startMs + nowUs / 1_000
@@ -59,6 +67,7 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
   const [admittedIn, refusedIn] = [new Array<number>(columns).fill(0), new Array<number>(columns).fill(0)]
   const admittedBy = new Map<string, AdmittedCall[]>()
   const remaining: number[] = []
+  const decisions = new Uint8Array(traffic.calls.length)
   let [next, impossible] = [0, 0]
 
   for (let column = 0; column < columns; column++) {
@@ -73,6 +82,7 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
       const counts = allowed ? admittedIn : refusedIn
       counts[column] = (counts[column] as number) + 1
       impossible += Number(status === 'impossible')
+      decisions[next] = Number(allowed)
       if (allowed) {
         listOf(admittedBy, call.key).push({ at: call.at, units: call.cost })
       }
@@ -85,6 +95,9 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
   await limiter.close()
   const laws = lawsOf(policy).map((law): LawResult => ({ ...law, worst: worstSpanOfAll(admittedBy, law) }))
   const drawn = closestOf(laws)
+  const watchedCalls = admittedBy.get(watched) ?? []
+  // A policy's own bound says whether both ends belong to the span.
+  const shared = laws.find(({ spanUs }) => spanUs === compared.spanUs) ?? compared
   return {
     admitted: sum(admittedIn),
     refused: sum(refusedIn),
@@ -95,7 +108,10 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
     full,
     laws,
     drawn,
-    rolling: rollingOf(admittedBy.get(watched) ?? [], laws[drawn] as Law, columns, widthUs),
+    rolling: rollingOf(watchedCalls, laws[drawn] as Law, columns, widthUs),
+    compared: rollingOf(watchedCalls, shared, columns, widthUs),
+    admittedOf: new Map([...admittedBy].map(([key, calls]) => [key, calls.length])),
+    decisions,
   }
 }
 

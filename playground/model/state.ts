@@ -3,7 +3,7 @@
  * `traffic=steady+rate=4+length=60s&policy=gcra+limit=20+period=10s`. Unknown parts are ignored.
  */
 import { ALGORITHMS, type AlgorithmName, isAlgorithm } from './algorithms.js'
-import { type FieldLeaf, type FieldValues, initialValues } from './fields.js'
+import { carriedValues, type FieldLeaf, type FieldValues, initialValues } from './fields.js'
 import { isShape, SHAPES, type ShapeName } from './traffic.js'
 
 /** A policy, as text. */
@@ -46,6 +46,16 @@ export function policyOf(algorithm: AlgorithmName, values: FieldValues = {}): Ty
 /** Traffic with its initial numbers, replaced by those of `values` that it has fields for. */
 export function trafficOf(shape: ShapeName, values: FieldValues = {}): TypedTraffic {
   return { shape, values: withInitial(SHAPES[shape].leaves, values) }
+}
+
+/** Another algorithm. Numbers of the same meaning are kept. */
+export function switchedPolicy({ algorithm, values }: TypedPolicy, to: AlgorithmName): TypedPolicy {
+  return policyOf(to, carriedValues(ALGORITHMS[algorithm].leaves, values, ALGORITHMS[to].leaves))
+}
+
+/** Another shape of traffic. Numbers of the same meaning are kept. */
+export function switchedTraffic({ shape, values }: TypedTraffic, to: ShapeName): TypedTraffic {
+  return trafficOf(to, carriedValues(SHAPES[shape].leaves, values, SHAPES[to].leaves))
 }
 
 /** The part of an address after `#`. */

@@ -26,16 +26,22 @@ export const MAX_CALLS = 100_000
 /** A Monday, at midnight UTC: a boundary of every aligned window. */
 export const START_MS = Date.UTC(2026, 0, 5)
 
+/** The number of calls of a key. */
+export interface KeyCount {
+  readonly key: string
+  readonly calls: number
+}
+
 /** Sorts calls by their times. Calls with equal times keep their order. */
 export function inOrder(calls: readonly TraceCall[]): readonly TraceCall[] {
   return calls.toSorted((one, other) => one.at - other.at)
 }
 
 /** The keys of a trace, by their number of calls, the busiest first. */
-export function keysOf({ calls }: Traffic): readonly string[] {
+export function keysOf({ calls }: Traffic): readonly KeyCount[] {
   const counts = new Map<string, number>()
   for (const { key } of calls) {
     counts.set(key, (counts.get(key) ?? 0) + 1)
   }
-  return [...counts].toSorted(([, one], [, other]) => other - one).map(([key]) => key)
+  return [...counts].map(([key, calls]) => ({ key, calls })).toSorted((one, other) => other.calls - one.calls)
 }

@@ -2,7 +2,7 @@
 import { type FieldLeaf, type FieldTree, type FieldValues, type FormField, leavesOf } from './fields.js'
 import { callsFromText } from './pasted.js'
 import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
-import { microsOf, positive, wholeFrom } from './typed.js'
+import { microsOf, positive, ruleError, wholeFrom } from './typed.js'
 
 /** The names of the shapes. */
 export type ShapeName = 'steady' | 'bursts' | 'edge' | 'clients' | 'pasted'
@@ -15,9 +15,23 @@ export interface TrafficShape {
   readonly make: (values: FieldValues) => Traffic
 }
 
-const LENGTH: FormField = { kind: 'duration', label: 'For', initial: '60s' }
-const COST: FormField = { kind: 'whole', label: 'Units per call', initial: '1' }
-const SEED: FormField = { kind: 'whole', label: 'Seed', initial: '1', hint: 'changes the random times' }
+// Numbers that several shapes share.
+const LENGTH: FormField = { kind: 'duration', label: 'Length', initial: '60s', meaning: 'length' }
+const COST: FormField = { kind: 'whole', label: 'Units per call', initial: '1', meaning: 'cost' }
+const SEED: FormField = {
+  kind: 'whole',
+  label: 'Random seed',
+  initial: '1',
+  hint: 'changes the random times',
+  meaning: 'seed',
+}
+const BURSTS: FormField = {
+  kind: 'name',
+  label: 'Extra bursts',
+  initial: '',
+  hint: 'as in 30@12s',
+  meaning: 'bursts',
+}
 const SPACING: FormField = { kind: 'choice', label: 'Spacing', initial: 'even', choices: ['even', 'random'] }
 
 const rate = (label: string, initial: string): FormField => ({ kind: 'number', label, initial })
@@ -35,13 +49,14 @@ function shape(
 export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
   edge: shape(
     'Window’s edge',
-    'A call opens a window. Floods come right before and right after each window’s end.',
+    'One call opens a window. Then many calls come right before and right after each window’s end.',
     {
       window: { kind: 'duration', label: 'Window', initial: '10s' },
-      calls: { kind: 'whole', label: 'Calls per flood', initial: '30' },
-      within: { kind: 'duration', label: 'Within', initial: '900ms' },
-      edges: { kind: 'whole', label: 'Edges', initial: '2' },
+      calls: { kind: 'whole', label: 'Calls on each side', initial: '30' },
+      within: { kind: 'duration', label: 'Spread over', initial: '900ms' },
+      edges: { kind: 'whole', label: 'Window ends', initial: '2' },
       cost: COST,
+      bursts: BURSTS,
     },
     (values) => {
       const [windowUs, withinUs] = [microsOf('window', values), microsOf('within', values)]
@@ -59,11 +74,12 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
     'Repeated bursts of calls, with a few calls in between.',
     {
       calls: { kind: 'whole', label: 'Calls per burst', initial: '30' },
-      every: { kind: 'duration', label: 'Every', initial: '8s' },
-      within: { kind: 'duration', label: 'Within', initial: '500ms' },
-      between: rate('Per second between', '1'),
+      every: { kind: 'duration', label: 'A burst every', initial: '8s' },
+      within: { kind: 'duration', label: 'Spread over', initial: '500ms' },
+      between: rate('Other calls per second', '1'),
       length: LENGTH,
       cost: COST,
+      bursts: BURSTS,
     },
     (values) => {
       const lengthUs = microsOf('length', values)
@@ -82,7 +98,7 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
   steady: shape(
     'Steady',
     'A constant rate.',
-    { rate: rate('Calls per second', '4'), spacing: SPACING, length: LENGTH, cost: COST, seed: SEED },
+    { rate: rate('Calls per second', '4'), spacing: SPACING, length: LENGTH, cost: COST, seed: SEED, bursts: BURSTS },
     (values) => {
       const lengthUs = microsOf('length', values)
       const perSecond = positive('rate', values)
@@ -102,10 +118,11 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
     {
       clients: { kind: 'whole', label: 'Clients', initial: '3' },
       rate: rate('Calls per second each', '1.5'),
-      greed: rate('The first, times', '4'),
+      greed: rate('First client, times', '4'),
       length: LENGTH,
       cost: COST,
       seed: SEED,
+      bursts: BURSTS,
     },
     (values) => {
       const lengthUs = microsOf('length', values)
@@ -119,7 +136,8 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
           (at): TraceCall => ({ at, key: `client-${index + 1}`, cost }),
         ),
       ).flat()
-      return { calls: inOrder(calls), startMs: START_MS, lengthUs }
+      const extra = extraTimes(values, lengthUs).map((at): TraceCall => ({ at, key: 'client-1', cost }))
+      return { calls: inOrder([...calls, ...extra]), startMs: START_MS, lengthUs }
     },
   ),
   pasted: shape(
@@ -128,6 +146,24 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
     { times: { kind: 'lines', label: 'Times', initial: '0\n0.5\n0.5 ann\n1 bob 5\n9.9\n10\n10.1' } },
     ({ times = '' }) => callsFromText(times),
   ),
+}
+
+/** The size of an extra burst. */
+export const BURST_CALLS = 30
+
+/** The traffic's texts with one more burst. Without a time it comes where no burst is yet. */
+export function withBurst(values: FieldValues, lengthUs: number, atUs = freeTime(values, lengthUs)): FieldValues {
+  const { bursts = '' } = values
+  const added = `${BURST_CALLS}@${Math.round(atUs / 1_000)}ms`.replace(/(\d+)000ms$/, '$1s').replace('@0ms', '@0')
+  return { ...values, bursts: [bursts.trim(), added].filter((text) => text !== '').join(' ') }
+}
+
+/** The middle, then the quarters, then the eighths of the traffic. */
+function freeTime({ bursts = '' }: FieldValues, lengthUs: number): number {
+  const taken = bursts.split(/[\s,]+/).filter((text) => text !== '').length
+  const level = Math.floor(Math.log2(taken + 1))
+  const part = (2 * (taken + 1 - 2 ** level) + 1) / 2 ** (level + 1)
+  return lengthUs * part
 }
 
 /** The names of the shapes, in the order of the page. */
@@ -141,9 +177,28 @@ export function isShape(name: string): name is ShapeName {
 /** The calls of one client. */
 function traffic(times: readonly number[], lengthUs: number, values: FieldValues): Traffic {
   const cost = wholeFrom('cost', values)
-  const within = times.filter((at) => at >= 0 && at <= lengthUs)
+  const within = [...times, ...extraTimes(values, lengthUs)].filter((at) => at >= 0 && at <= lengthUs)
   const calls = within.map((at): TraceCall => ({ at: Math.round(at), key: 'client-1', cost }))
   return { calls: inOrder(calls), startMs: START_MS, lengthUs }
+}
+
+/** The times of the extra bursts: `30@12s` is thirty calls at once. */
+function extraTimes(values: FieldValues, lengthUs: number): readonly number[] {
+  const { bursts = '' } = values
+  const all = bursts.split(/[\s,]+/).filter((text) => text !== '')
+  const times = all.flatMap((text) => {
+    const [, calls = '', at = ''] = /^(\d{1,6})@(.+)$/.exec(text) ?? []
+    if (calls === '') {
+      throw ruleError('bursts', 'must be calls and a time, such as 30@12s', text)
+    }
+    const us = at === '0' ? 0 : microsOf('bursts', { bursts: at })
+    if (us > lengthUs) {
+      throw ruleError('bursts', 'must be within the length of the traffic', text)
+    }
+    return new Array<number>(Number(calls)).fill(us)
+  })
+  checkCallCount(times.length)
+  return times
 }
 
 function checkCallCount(calls: number): void {

@@ -1,6 +1,7 @@
 /** A plot on the page. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
+import { axisUnit } from '../model/words.js'
 import { dataOf, optionsOf, type Plot, themeOf } from './plots.js'
 
 interface ChartProps {
@@ -12,6 +13,10 @@ interface ChartProps {
   readonly read: (column: number) => string
   /** The label of the dashed line, if there is one. */
   readonly bound?: string
+  /** The height in pixels. */
+  readonly height?: number
+  /** Called with the time, in microseconds, that the user clicked. */
+  readonly onPick?: (us: number) => void
 }
 
 const HEIGHT = 132
@@ -30,7 +35,7 @@ function useScheme(): string {
 }
 
 /** A figure with its title, the values under the pointer, and the plot. */
-export function Chart({ title, plot, description, read, bound }: ChartProps) {
+export function Chart({ title, plot, description, read, bound, height = HEIGHT, onPick }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot>(null)
   const current = useRef(plot)
@@ -43,7 +48,7 @@ export function Chart({ title, plot, description, read, bound }: ChartProps) {
     if (element === null) {
       return
     }
-    const size = () => ({ width: Math.max(120, element.clientWidth), height: HEIGHT })
+    const size = () => ({ width: Math.max(120, element.clientWidth), height })
     const options = optionsOf(uPlot, themeOf(element), size(), () => current.current, setColumn)
     const drawn = new uPlot(options, dataOf(current.current), element)
     chart.current = drawn
@@ -55,7 +60,8 @@ export function Chart({ title, plot, description, read, bound }: ChartProps) {
       chart.current = null
     }
     // The axis titles contain units, which depend on the length.
-  }, [scheme, plot.lengthUs])
+    // A plot of another number of lines needs other options.
+  }, [scheme, plot.lengthUs, plot.series.length, height])
 
   useEffect(() => {
     chart.current?.setData(dataOf(plot))
@@ -69,7 +75,21 @@ export function Chart({ title, plot, description, read, bound }: ChartProps) {
           {column === null ? bound : read(column)}
         </span>
       </figcaption>
-      <div ref={place} role="img" aria-label={description} />
+      {/* A click is a shortcut for a button beside the plot, which the keyboard reaches. */}
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: see above */}
+      <div
+        ref={place}
+        role="img"
+        aria-label={description}
+        style={{ minHeight: `${height}px` }}
+        onClick={() => {
+          const left = chart.current?.cursor.left ?? -1
+          const at = left < 0 ? undefined : chart.current?.posToVal(left, 'x')
+          if (at !== undefined) {
+            onPick?.(at * axisUnit(plot.lengthUs)[1])
+          }
+        }}
+      />
     </figure>
   )
 }

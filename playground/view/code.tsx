@@ -1,5 +1,6 @@
 /** Code with a copy button. */
 import { useRef, useState } from 'preact/hooks'
+import { partsOf } from '../model/highlight.js'
 
 /** How long the confirmation is shown. */
 const STATUS_MS = 2_000
@@ -26,10 +27,19 @@ export function Code({ code, name }: { readonly code: string; readonly name: str
       <summary>
         Code<span class="hidden"> for {name}</span>
       </summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling section must be reachable by keyboard */}
-      <section class="program" tabIndex={0} aria-label={`Code for ${name}`}>
+      <section class="program" aria-label={`Code for ${name}`}>
         <pre>
-          <code ref={place}>{code}</code>
+          <code ref={place}>
+            {partsOf(code).map(({ kind, text }, index) =>
+              kind === 'plain' ? (
+                text
+              ) : (
+                <span key={index} class={kind}>
+                  {text}
+                </span>
+              ),
+            )}
+          </code>
         </pre>
       </section>
       <button type="button" onClick={copy}>

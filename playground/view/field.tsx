@@ -1,7 +1,9 @@
 /** A form, generated from the description of its fields. */
 
 import { type FieldLeaf, type FieldValues, limitsText, typedLimits } from '../model/fields.js'
-import type { InputError } from '../model/messages.js'
+import type { InputError } from '../model/input-error.js'
+import { hasSteps, stepped } from '../model/steps.js'
+import { focusLater } from './focus.js'
 
 interface FormProps {
   /** A prefix for the ids of this form. */
@@ -100,7 +102,8 @@ function LabelledInput(props: FieldProps) {
 }
 
 function TextInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
-  return (
+  const step = (direction: 1 | -1) => onInput(stepped(leaf, value, direction))
+  const input = (
     <input
       id={id}
       type="text"
@@ -112,7 +115,29 @@ function TextInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
       placeholder={leaf.hint ?? ''}
       {...errorAttributes(describedBy)}
       onInput={({ currentTarget }) => onInput(currentTarget.value)}
+      onKeyDown={(event) => {
+        const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key] as 1 | -1 | undefined
+        if (direction !== undefined && hasSteps(leaf)) {
+          event.preventDefault()
+          step(direction)
+        }
+      }}
     />
+  )
+  if (!hasSteps(leaf)) {
+    return input
+  }
+  // The arrow keys do the same, so the buttons are not in the order of focus.
+  return (
+    <div class="steps">
+      {input}
+      <button type="button" class="quiet" tabIndex={-1} aria-label={`${leaf.label}: less`} onClick={() => step(-1)}>
+        −
+      </button>
+      <button type="button" class="quiet" tabIndex={-1} aria-label={`${leaf.label}: more`} onClick={() => step(1)}>
+        +
+      </button>
+    </div>
   )
 }
 
@@ -158,7 +183,10 @@ function LimitsInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
             class="quiet"
             aria-label={`Remove limit ${index + 1}`}
             disabled={limits.length === 1}
-            onClick={() => onInput(limitsText(limits.filter((_, other) => other !== index)))}
+            onClick={() => {
+              onInput(limitsText(limits.filter((_, other) => other !== index)))
+              focusLater(`${id}-${Math.max(0, Math.min(index, limits.length - 2))}-name`)
+            }}
           >
             ×
           </button>
@@ -168,7 +196,10 @@ function LimitsInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
         <button
           type="button"
           class="quiet"
-          onClick={() => onInput(limitsText([...limits, { name: 'hour', limit: '100', window: '1h' }]))}
+          onClick={() => {
+            onInput(limitsText([...limits, { name: 'hour', limit: '100', window: '1h' }]))
+            focusLater(`${id}-${limits.length}-name`)
+          }}
         >
           Add a limit
         </button>

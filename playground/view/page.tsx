@@ -3,12 +3,17 @@ import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ALGORITHM_NAMES } from '../model/algorithms.js'
 import { fits, hashOf, MAX_POLICIES, type PageState, policyOf, trafficOf } from '../model/state.js'
+import { withBurst } from '../model/traffic.js'
+import { count } from '../model/words.js'
+import { Chooser } from './chooser.js'
+import { docsLink } from './docs.js'
+import { focusLater } from './focus.js'
+import { Overview } from './overview.js'
 import { PolicyCard } from './policy-card.js'
 import { topsOf } from './results.js'
 import { TrafficPanel } from './traffic-panel.js'
 import { useAddress } from './use-address.js'
 import { type ResponseState, useResponses } from './use-responses.js'
-import { count } from './words.js'
 
 /** Links to example states of this page. */
 const EXAMPLES: readonly (readonly [title: string, state: PageState])[] = [
@@ -42,14 +47,38 @@ function Page() {
   const change = (next: readonly PageState['policies'][number][]) => setState({ ...state, policies: next })
   const { cost: typedCost = '1' } = traffic.values
   const cost = Number(typedCost)
+  const isFull = policies.length >= MAX_POLICIES
+  const docs = docsLink('algorithms')
+  const sendBurst = (atUs?: number) => {
+    if (summary !== undefined) {
+      setState({ ...state, traffic: { ...traffic, values: withBurst(traffic.values, summary.lengthUs, atUs) } })
+    }
+  }
   return (
     <>
       <header class="top">
         <h1>
           tollgate <small>playground</small>
         </h1>
-        <p>The same traffic through one to three policies, decided by the real engine.</p>
-        <nav aria-label="Examples">
+        <p>
+          The same traffic through one to three policies, decided by the real engine.{' '}
+          {docs !== undefined && <a href={docs}>About the algorithms</a>}
+        </p>
+      </header>
+      <main aria-busy={isBusy}>
+        {failure !== undefined && (
+          <p class="error" role="alert">
+            {failure}
+          </p>
+        )}
+        <Overview
+          policies={policies}
+          summary={summary}
+          results={results}
+          isStale={inputError !== undefined}
+          onBurst={traffic.shape === 'pasted' ? undefined : sendBurst}
+        />
+        <nav class="examples" aria-label="Examples">
           <ul>
             {EXAMPLES.map(([title, example]) => (
               <li key={title}>
@@ -58,13 +87,6 @@ function Page() {
             ))}
           </ul>
         </nav>
-      </header>
-      <main aria-busy={isBusy}>
-        {failure !== undefined && (
-          <p class="error" role="alert">
-            {failure}
-          </p>
-        )}
         <TrafficPanel
           traffic={traffic}
           summary={summary}
@@ -76,25 +98,49 @@ function Page() {
         <section class="policies" aria-labelledby="policies-title">
           <header>
             <h2 id="policies-title">Policies</h2>
-            {policies.length < MAX_POLICIES && (
-              <button type="button" onClick={() => change([...policies, policyOf(unusedOf(policies))])}>
-                Add a policy
-              </button>
-            )}
+            {/* A disabled button would lose the focus. */}
+            <button
+              type="button"
+              id="add-policy"
+              aria-disabled={isFull}
+              onClick={() => {
+                if (!isFull) {
+                  change([...policies, policyOf(unusedOf(policies))])
+                  focusLater(`policy-${policies.length}-algorithm`)
+                }
+              }}
+            >
+              Add a policy{isFull && ` (at most ${MAX_POLICIES})`}
+            </button>
           </header>
+          <Chooser
+            current={policies[0] ?? policyOf('gcra')}
+            onChoose={(policy) => {
+              change(policies.with(0, policy))
+              focusLater('policy-0-algorithm')
+            }}
+          />
           <div class="cards">
             {policies.map((policy, index) => (
               <PolicyCard
                 // Policies are identified by their index, because two may be equal.
-                key={`${index}-${policy.algorithm}`}
+                key={index}
                 index={index}
                 policy={policy}
                 summary={summary}
                 result={results[index]}
                 tops={tops}
+                isStale={inputError !== undefined}
                 cost={Number.isSafeInteger(cost) && cost > 0 ? cost : 1}
                 onChange={(next) => change(policies.with(index, next))}
-                onRemove={policies.length > 1 ? () => change(policies.toSpliced(index, 1)) : undefined}
+                onRemove={
+                  policies.length > 1
+                    ? () => {
+                        change(policies.toSpliced(index, 1))
+                        focusLater(`policy-${Math.min(index, policies.length - 2)}-algorithm`)
+                      }
+                    : undefined
+                }
               />
             ))}
           </div>
@@ -132,7 +178,7 @@ function Announcement({ state, responses }: { readonly state: PageState; readonl
     function sentence(one: (typeof results)[number], index: number): string {
       const name = state.policies[index]?.algorithm ?? ''
       if ('inputError' in one) {
-        return `${one.inputError.message}.`
+        return one.inputError.message
       }
       const { admitted, refused } = one.outcome
       return `${name}: ${count(admitted)} admitted, ${count(refused)} refused.`

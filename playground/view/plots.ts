@@ -1,17 +1,17 @@
-/** The options for uPlot of the three plots of a policy. */
+/** The options for uPlot of the plots: three for each policy, and one that compares all. */
 import type uPlot from 'uplot'
-import { axisUnit } from './words.js'
+import { axisUnit } from '../model/words.js'
 
 /** The data of a plot. */
 export interface Plot {
-  readonly kind: 'calls' | 'level' | 'rolling'
+  readonly kind: 'calls' | 'level' | 'rolling' | 'compared'
   readonly lengthUs: number
-  /** The columns, in one or two lists. */
+  /** The columns, in one or more lists. */
   readonly series: readonly (readonly number[])[]
   /** The maximum of the scale, which all policies share. */
   readonly top: number
-  /** A horizontal line: the bound, or the level of an unused key. */
-  readonly line?: number
+  /** Horizontal lines: the bound, or the limits that were typed. */
+  readonly lines?: readonly number[]
   /** A shaded time span, in microseconds. */
   readonly band?: readonly [from: number, to: number]
 }
@@ -25,6 +25,8 @@ export interface Theme {
   readonly wash: string
   readonly shade: string
   readonly refused: string
+  /** The colours of the policies. */
+  readonly policies: readonly string[]
   readonly font: string
 }
 
@@ -40,6 +42,7 @@ export function themeOf(element: Element): Theme {
     wash: colour('wash'),
     shade: colour('shade'),
     refused: colour('refused'),
+    policies: ['policy-1', 'policy-2', 'policy-3'].map(colour),
     font: `12px ${style.fontFamily}`,
   }
 }
@@ -68,7 +71,7 @@ export function optionsOf(
   plot: () => Plot,
   onColumn: (column: number | null) => void,
 ): uPlot.Options {
-  const { kind, lengthUs } = plot()
+  const { lengthUs } = plot()
   const [unit] = axisUnit(lengthUs)
   const axis = { stroke: theme.muted, font: theme.font, ticks: { show: false }, grid: { stroke: theme.rule, width: 1 } }
   return {
@@ -102,7 +105,7 @@ export function optionsOf(
         incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7, 1e9, 1e12, 1e15],
       },
     ],
-    series: [{}, ...seriesOf(uplot, kind, theme)],
+    series: [{}, ...seriesOf(uplot, plot(), theme)],
     hooks: {
       drawClear: [(chart) => shade(chart, plot(), theme)],
       draw: [(chart) => rule(chart, plot(), theme)],
@@ -111,11 +114,14 @@ export function optionsOf(
   }
 }
 
-function seriesOf(uplot: typeof uPlot, kind: Plot['kind'], theme: Theme): uPlot.Series[] {
+/** The dashes of the policies' lines, so that they do not differ only by colour. */
+const DASHES = [[], [7, 4], [2, 3]] as const
+
+function seriesOf(uplot: typeof uPlot, { kind, series }: Plot, theme: Theme): uPlot.Series[] {
   const { bars, stepped, linear } = uplot.paths
   const hidden = { points: { show: false } }
   if (kind === 'calls') {
-    const paths = bars?.({ size: [1, 14, 2], gap: 0 }) as uPlot.Series.PathBuilder
+    const paths = bars?.({ size: [1, 14, 1], gap: 0 }) as uPlot.Series.PathBuilder
     // Refused calls are also hatched, so that they do not differ only by colour.
     return [
       { ...hidden, paths, width: 0, fill: (chart) => hatching(chart, theme) },
@@ -123,7 +129,17 @@ function seriesOf(uplot: typeof uPlot, kind: Plot['kind'], theme: Theme): uPlot.
     ]
   }
   const paths = (kind === 'level' ? linear?.() : stepped?.({ align: 0 } as never)) ?? linear?.()
-  return [{ ...hidden, width: 1.75, stroke: theme.accent, fill: theme.wash, ...(paths !== undefined && { paths }) }]
+  const path = paths === undefined ? {} : { paths }
+  if (kind === 'compared') {
+    return series.map((_, index) => ({
+      ...hidden,
+      ...path,
+      width: 2.25,
+      stroke: theme.policies[index] ?? theme.ink,
+      dash: [...(DASHES[index] ?? [])],
+    }))
+  }
+  return [{ ...hidden, ...path, width: 1.75, stroke: theme.accent, fill: theme.wash }]
 }
 
 /** A hatching in the colour of refusals. */
@@ -160,20 +176,19 @@ function shade({ ctx, bbox, valToPos }: uPlot, { band, lengthUs }: Plot, theme: 
   ctx.restore()
 }
 
-/** Draws the bound as a dashed line. */
-function rule({ ctx, bbox, valToPos }: uPlot, { line }: Plot, theme: Theme): void {
-  if (line === undefined) {
-    return
-  }
-  const y = Math.round(valToPos(line, 'y', true)) + 0.5
+/** Draws the bound, or the typed limits, as dashed lines. */
+function rule({ ctx, bbox, valToPos }: uPlot, { lines = [] }: Plot, theme: Theme): void {
   const scale = devicePixelRatio
   ctx.save()
   ctx.strokeStyle = theme.ink
   ctx.lineWidth = 1.25 * scale
   ctx.setLineDash([6 * scale, 4 * scale])
-  ctx.beginPath()
-  ctx.moveTo(bbox.left, y)
-  ctx.lineTo(bbox.left + bbox.width, y)
-  ctx.stroke()
+  for (const line of lines) {
+    const y = Math.round(valToPos(line, 'y', true)) + 0.5
+    ctx.beginPath()
+    ctx.moveTo(bbox.left, y)
+    ctx.lineTo(bbox.left + bbox.width, y)
+    ctx.stroke()
+  }
   ctx.restore()
 }

@@ -4,8 +4,9 @@ import { ALGORITHM_NAMES, ALGORITHMS, isAlgorithm } from '../model/algorithms.js
 import { codeOf } from '../model/code.js'
 import type { PolicyResult, TrafficSummary } from '../model/messages.js'
 import type { RunResult } from '../model/run.js'
-import { policyOf, type TypedPolicy } from '../model/state.js'
+import { switchedPolicy, type TypedPolicy } from '../model/state.js'
 import { Code } from './code.js'
+import { docsLink } from './docs.js'
 import { Form } from './field.js'
 import { Results, type ScaleMaxima } from './results.js'
 
@@ -15,6 +16,8 @@ interface PolicyCardProps {
   readonly summary: TrafficSummary | undefined
   readonly result: PolicyResult | undefined
   readonly tops: ScaleMaxima
+  /** Whether an error in the traffic makes the results those of an earlier input. */
+  readonly isStale: boolean
   /** The cost of a call, for the code. */
   readonly cost: number
   readonly onChange: (policy: TypedPolicy) => void
@@ -24,31 +27,34 @@ interface PolicyCardProps {
 
 /** A policy's form, its results, and its code. */
 export function PolicyCard(props: PolicyCardProps) {
-  const { index, policy, summary, result, tops, cost, onChange, onRemove } = props
+  const { index, policy, summary, result, tops, isStale, cost, onChange, onRemove } = props
   const { algorithm, values } = policy
   const { description, law, leaves } = ALGORITHMS[algorithm]
   const id = `policy-${index}`
   const inputError = result !== undefined && 'inputError' in result ? result.inputError : undefined
-  // After an error the last results stay visible, so that the page does not jump while the user
-  // types.
-  const last = useRef<RunResult>(undefined)
+  // After an error the last results of the same algorithm stay visible, so that the page does not
+  // jump while the user types.
+  const last = useRef<{ readonly algorithm: string; readonly outcome: RunResult }>(undefined)
   if (result !== undefined && 'outcome' in result) {
-    last.current = result.outcome
+    last.current = { algorithm, outcome: result.outcome }
   }
+  const outcome = last.current?.algorithm === algorithm ? last.current.outcome : undefined
+  const link = docsLink(`algorithms#${algorithm}`)
   return (
-    <section class="card" aria-labelledby={`${id}-title`} data-policy={index}>
+    <section class="card" id={`${id}-form`} aria-labelledby={`${id}-title`} data-policy={index}>
       <header>
         <h3 id={`${id}-title`} class="hidden">
           Policy {index + 1}: {algorithm}
         </h3>
+        <i class={`line line-${index + 1}`} aria-hidden="true" />
         <select
+          id={`${id}-algorithm`}
           class="algorithm"
           aria-label={`Algorithm of policy ${index + 1}`}
           value={algorithm}
           onChange={({ currentTarget: { value } }) => {
             if (isAlgorithm(value)) {
-              // Keeps the numbers of fields with the same names.
-              onChange(policyOf(value, values))
+              onChange(switchedPolicy(policy, value))
             }
           }}
         >
@@ -67,7 +73,9 @@ export function PolicyCard(props: PolicyCardProps) {
           </button>
         )}
       </header>
-      <p class="description">{description}</p>
+      <p class="description">
+        {description} {link !== undefined && <a href={link}>More about {algorithm}</a>}
+      </p>
       <Form
         id={id}
         leaves={leaves}
@@ -75,9 +83,9 @@ export function PolicyCard(props: PolicyCardProps) {
         inputError={inputError}
         onChange={(next) => onChange({ algorithm, values: next })}
       />
-      <div class={inputError === undefined ? 'results' : 'results stale'}>
-        {summary !== undefined && last.current !== undefined && (
-          <Results name={algorithm} summary={summary} outcome={last.current} tops={tops}>
+      <div class={isStale || inputError !== undefined ? 'results stale' : 'results'}>
+        {summary !== undefined && outcome !== undefined && (
+          <Results name={algorithm} summary={summary} outcome={outcome} tops={tops}>
             <p class="formula">
               <b>The law:</b> at most {law}.
             </p>

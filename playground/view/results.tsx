@@ -1,11 +1,11 @@
-/** The results of the traffic under one policy. */
+/** The results of the traffic under one policy, in detail. */
 import type { ComponentChildren } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { TrafficSummary } from '../model/messages.js'
 import type { LawResult, RunResult } from '../model/run.js'
+import { count, counted, share, span, time } from '../model/words.js'
 import { Chart } from './chart.js'
 import type { Plot } from './plots.js'
-import { count, counted, share, span, time } from './words.js'
 
 interface ResultsProps {
   readonly name: string
@@ -21,54 +21,32 @@ interface ResultsProps {
 export interface ScaleMaxima {
   readonly calls: number
   readonly rolling: number
-}
-
-/** The number of columns in one bar, because single columns would be too thin. */
-const COLUMNS_PER_BAR = 3
-
-function bars(columns: readonly number[]): readonly number[] {
-  const starts = Array.from({ length: columns.length / COLUMNS_PER_BAR }, (_, bar) => bar * COLUMNS_PER_BAR)
-  return starts.map((start) => sum(columns.slice(start, start + COLUMNS_PER_BAR)))
+  readonly level: number
 }
 
 /** The scales that several results share. */
 export function topsOf(outcomes: readonly RunResult[]): ScaleMaxima {
-  const calls = outcomes.flatMap(({ admittedIn, refusedIn }) => {
-    const refused = bars(refusedIn)
-    return bars(admittedIn).map((admitted, bar) => admitted + (refused[bar] ?? 0))
-  })
+  const calls = outcomes.flatMap(({ admittedIn, refusedIn }) =>
+    admittedIn.map((admitted, column) => admitted + (refusedIn[column] ?? 0)),
+  )
   const rolling = outcomes.map(({ rolling, laws, drawn }) => largest([...rolling, laws[drawn]?.most ?? 0]))
-  return { calls: largest(calls), rolling: largest(rolling) }
+  return { calls: largest(calls), rolling: largest(rolling), level: largest(outcomes.map(({ full }) => full)) }
 }
 
-/** The numbers, the bounds, and the plots, also as a table. */
+/** The bounds, and the plots, also as a table. */
 export function Results({ name, summary, outcome, tops, children }: ResultsProps) {
-  const { admitted, refused, impossible, remaining, full, rolling } = outcome
+  const { admitted, refused, admittedIn, refusedIn, impossible, remaining, full, rolling } = outcome
   const law = outcome.laws[outcome.drawn] as LawResult
   const { lengthUs } = summary
   const column = lengthUs / rolling.length
-  const plots = useMemo(() => plotsOf(outcome, lengthUs, tops), [outcome, lengthUs, tops.calls, tops.rolling])
-  const whose = summary.keys.length > 1 ? `, ${summary.watched}` : ''
+  const plots = useMemo(
+    () => plotsOf(outcome, lengthUs, tops),
+    [outcome, lengthUs, tops.calls, tops.rolling, tops.level],
+  )
+  const whose = summary.keyCount > 1 ? `, ${summary.watched}` : ''
   const at = (index: number) => time((index + 1) * column, lengthUs)
-  const [admittedBars = [], refusedBars = []] = plots.calls.series
   return (
     <>
-      <dl class="counts">
-        <div>
-          <dt>
-            <i class="swatch admitted" aria-hidden="true" />
-            admitted
-          </dt>
-          <dd data-count="admitted">{count(admitted)}</dd>
-        </div>
-        <div>
-          <dt>
-            <i class="swatch refused" aria-hidden="true" />
-            refused
-          </dt>
-          <dd data-count="refused">{count(refused)}</dd>
-        </div>
-      </dl>
       <ul class="laws">
         {impossible > 0 && <li class="note">{counted(impossible, 'call')} cost more than this policy ever admits.</li>}
         {outcome.laws.map((one, index) => (
@@ -86,9 +64,7 @@ export function Results({ name, summary, outcome, tops, children }: ResultsProps
           title="Calls"
           plot={plots.calls}
           description={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
-          read={(bar) =>
-            `${at((bar + 1) * COLUMNS_PER_BAR - 1)}: ${admittedBars[bar]} admitted, ${refusedBars[bar]} refused`
-          }
+          read={(index) => `${at(index)}: ${admittedIn[index]} admitted, ${refusedIn[index]} refused`}
         />
         <Chart
           title={`Remaining${whose}`}
@@ -123,7 +99,7 @@ function LawLine({ law, unit, lengthUs, isDrawn }: LawLineProps) {
   return (
     <li>
       <span class="law-text">
-        WorstSpan {span(spanUs)}
+        Most in any {span(spanUs)}
         {name !== undefined && ` (${name})`}: <b data-worst={name ?? ''}>{count(worst.units)}</b> of at most{' '}
         <b>{counted(most, unit)}</b>
       </span>
@@ -143,18 +119,18 @@ function plotsOf(
   outcome: RunResult,
   lengthUs: number,
   tops: ScaleMaxima,
-): { readonly [FieldKind in Plot['kind']]: Plot } {
-  const { admittedIn, refusedIn, remaining, full, rolling, laws, drawn } = outcome
+): { readonly [Kind in Exclude<Plot['kind'], 'compared'>]: Plot } {
+  const { admittedIn, refusedIn, remaining, rolling, laws, drawn } = outcome
   const { most, worst, spanUs } = laws[drawn] as LawResult
   const band = [worst.fromUs, worst.fromUs + spanUs] as const
   return {
-    calls: { kind: 'calls', lengthUs, series: [bars(admittedIn), bars(refusedIn)], top: tops.calls, band },
-    level: { kind: 'level', lengthUs, series: [remaining], top: full, band },
-    rolling: { kind: 'rolling', lengthUs, series: [rolling], top: tops.rolling, line: most, band },
+    calls: { kind: 'calls', lengthUs, series: [admittedIn, refusedIn], top: tops.calls, band },
+    level: { kind: 'level', lengthUs, series: [remaining], top: tops.level, band },
+    rolling: { kind: 'rolling', lengthUs, series: [rolling], top: tops.rolling, lines: [most], band },
   }
 }
 
-const ROWS = 20
+const MAX_ROWS = 20
 
 /** The data of the plots as a table. */
 function Table({
@@ -167,11 +143,11 @@ function Table({
   readonly name: string
 }) {
   const columns = outcome.admittedIn.length
-  const each = columns / ROWS
-  const rows = Array.from({ length: ROWS }, (_, row) => {
+  const each = Math.ceil(columns / MAX_ROWS)
+  const rows = Array.from({ length: Math.ceil(columns / each) }, (_, row) => {
     const within = (list: readonly number[]) => list.slice(row * each, (row + 1) * each)
     return {
-      until: time(((row + 1) * summary.lengthUs) / ROWS, summary.lengthUs),
+      until: time((Math.min(columns, (row + 1) * each) * summary.lengthUs) / columns, summary.lengthUs),
       cells: [
         sum(within(outcome.admittedIn)),
         sum(within(outcome.refusedIn)),
@@ -188,7 +164,7 @@ function Table({
         <table>
           <thead>
             <tr>
-              {['until', 'admitted', 'refused', 'remaining', 'worst'].map((title) => (
+              {['until', 'admitted', 'refused', 'remaining', 'most'].map((title) => (
                 <th key={title} scope="col">
                   {title}
                 </th>
@@ -211,7 +187,8 @@ function Table({
   )
 }
 
-function largest(numbers: readonly number[]): number {
+/** The largest number; 0 for none. */
+export function largest(numbers: readonly number[]): number {
   return numbers.reduce((most, number) => Math.max(most, number), 0)
 }
 

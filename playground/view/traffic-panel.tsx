@@ -1,9 +1,10 @@
 /** The form of the traffic. */
-import type { InputError, TrafficSummary } from '../model/messages.js'
-import { type TypedTraffic, trafficOf } from '../model/state.js'
+import type { InputError } from '../model/input-error.js'
+import type { TrafficSummary } from '../model/messages.js'
+import { switchedTraffic, type TypedTraffic } from '../model/state.js'
 import { SHAPE_NAMES, SHAPES } from '../model/traffic.js'
+import { counted, span } from '../model/words.js'
 import { Form } from './field.js'
-import { counted, span } from './words.js'
 
 interface TrafficPanelProps {
   readonly traffic: TypedTraffic
@@ -23,7 +24,7 @@ export function TrafficPanel({ traffic, summary, inputError, fits, onChange, onW
       <header>
         <h2 id="traffic-title">Traffic</h2>
         <fieldset class="shapes">
-          <legend class="hidden">TrafficShape of the traffic</legend>
+          <legend class="hidden">Shape of the traffic</legend>
           {SHAPE_NAMES.map((name) => (
             <label key={name}>
               <input
@@ -31,7 +32,7 @@ export function TrafficPanel({ traffic, summary, inputError, fits, onChange, onW
                 name="shape"
                 value={name}
                 checked={name === traffic.shape}
-                onChange={() => onChange(trafficOf(name, traffic.values))}
+                onChange={() => onChange(switchedTraffic(traffic, name))}
               />
               <span>{SHAPES[name].title}</span>
             </label>
@@ -53,11 +54,11 @@ export function TrafficPanel({ traffic, summary, inputError, fits, onChange, onW
             {counted(summary.calls, 'call')} in {span(summary.lengthUs)}, from{' '}
             {new Date(summary.startMs).toISOString().replace('T', ' ').slice(0, 19)} UTC
           </p>
-          {summary.keys.length > 1 && (
+          {summary.keyCount > 1 && (
             <label>
               Key to plot:{' '}
               <select value={summary.watched} onChange={({ currentTarget }) => onWatch(currentTarget.value)}>
-                {[...new Set([...summary.keys, summary.watched])].map((key) => (
+                {[...new Set([...summary.keys.map(({ key }) => key), summary.watched])].map((key) => (
                   <option key={key}>{key}</option>
                 ))}
               </select>

@@ -148,7 +148,7 @@ const GROUPS = [
     system: ['ensure-chromium'],
     typed: ['__tests__/browser', 'playground'],
     wasm: true,
-    tests: ['browser/*', 'playground/model'],
+    tests: ['browser/*', 'playground/*'],
   },
   {
     name: 'docs',

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { blockCommand, unblockCommand } from './commands/block.js'
+import { demoCommand, demoServerCommand } from './commands/demo.js'
 import { inspectCommand } from './commands/inspect.js'
 import { clearOverrideCommand, overrideCommand } from './commands/override.js'
 import { playgroundCommand } from './commands/playground.js'
@@ -16,7 +17,7 @@ export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void
 
 /** The commands in their groups, in the order of the help. */
 const COMMANDS: readonly (readonly [group: string, factories: readonly CommandFactory[]])[] = [
-  ['Choose the numbers:', [simulateCommand, playgroundCommand]],
+  ['Choose the numbers:', [simulateCommand, playgroundCommand, demoCommand]],
   ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand]],
   ['Change a key in Redis:', [resetCommand, blockCommand, unblockCommand, overrideCommand, clearOverrideCommand]],
 ]
@@ -64,6 +65,7 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
       program.addCommand(make(terminal, done))
     }
   }
+  program.addCommand(demoServerCommand(terminal), { hidden: true })
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({
       writeOut: (text) => terminal.stdout.write(text),

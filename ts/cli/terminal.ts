@@ -4,7 +4,7 @@ import stringWidth from 'string-width'
 /** The streams and the environment of a command; `process` is one. */
 export interface Terminal {
   readonly stdin: Readable & { readonly isTTY?: boolean }
-  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number }
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number }
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number }
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -13,7 +13,14 @@ export interface Terminal {
 export type Paint = (style: keyof typeof STYLES, text: string) => string
 
 /** The numbers that begin and end a style in a terminal (ECMA-48). */
-const STYLES = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
+const STYLES = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  blue: [34, 39],
+} as const
 
 /** For outputs that are no terminal. */
 export const plain: Paint = (_, text) => text

@@ -119,6 +119,37 @@ test('has the same content as the text report', async () => {
   await page.context().close()
 })
 
+test('opens with a summary, and the plot of the limits against the refused keys', async () => {
+  const { page } = await opened()
+  const sections = await page.locator('section h2').allTextContents()
+  expect(sections[0]).toBe('Summary')
+  expect(sections.at(-1)).toBe('In code')
+  const summary = page.locator('.summary')
+  const items = await summary.locator('li').allTextContents()
+  expect(items[0]).toMatch(/^gcra limit=20 period=1m would have refused \d+ of 500 requests/)
+  expect(items[1]).toBe('gcra limit=500 period=1s would have refused none of 500 requests')
+  expect(items.slice(2)).toEqual([
+    expect.stringMatching(/^to refuse at most 1 % of requests by gcra limit=20 period=1m: gcra limit=\d+ /),
+    expect.stringMatching(/^to refuse at most 1 % of requests by gcra limit=500 period=1s: gcra limit=\d+ /),
+    expect.stringMatching(/^Any limit from \d+ to 199 in every 1 s refuses 1 key, and none of the other 7$/),
+    expect.stringMatching(/^Any limit from \d+ to 199 in every 1 min refuses 1 key, and none of the other 7$/),
+  ])
+  const plot = summary.locator('[data-peaks="60000"]')
+  const rows = await plot.locator('tbody tr').evaluateAll((all) =>
+    all.map((row) => ({
+      limit: row.querySelector('th')?.textContent,
+      refused: Number.parseFloat(row.querySelector('i')?.style.width ?? '') / 100,
+      isGap: row.classList.contains('gap'),
+    })),
+  )
+  expect(rows.find(({ limit }) => limit === '100')).toEqual({ limit: '100', refused: 1 / 8, isGap: true })
+  expect(rows.at(-1)).toEqual({ limit: '200', refused: 0, isGap: false })
+  const colour = await colourOf(page, '--refused')
+  expect(await pixelsOf(await plot.screenshot(), colour)).toBeGreaterThan(100)
+  expect(await page.locator('section').last().innerText()).toContain('new RateLimiter(gcra({ limit: ')
+  await page.context().close()
+})
+
 test('text from the log is shown as text, whatever it contains', async () => {
   const { page } = await opened()
   expect(await page.title()).toBe('What policies would have refused')

@@ -3,9 +3,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { escapeControls, grouped } from '../../terminal.js'
 import { shownSpan, shownTime } from '../log/times.js'
+import type { PeakReport } from '../peaks.js'
 import type { PlotData } from './plots.js'
 import type { KeyReport, PolicyReport, SimulationReport } from './report.js'
-import { headline, percent, resultLines, suggestionLines, warningsOf } from './report-text.js'
+import {
+  headline,
+  nextSteps,
+  peaksAdvice,
+  peaksSpread,
+  peaksTitle,
+  percent,
+  resultLines,
+  suggestionLines,
+  warningsOf,
+} from './report-text.js'
 
 /**
  * The report as one HTML page with the script of its plots. The page loads nothing. Its
@@ -37,8 +48,10 @@ ${headline(report)
 ${warningsOf(report)
   .map((warning) => `<div class="warning">${escapeHtml(warning, true)}</div>`)
   .join('\n')}
+${summarySection(report)}
 ${policies.map((policy, index) => policySection(policy, index, interval)).join('\n')}
 ${report.suggestions.map((suggestion) => suggestionSection(suggestionLines(suggestion))).join('\n')}
+${nextSection(report)}
 </main>
 <footer><p>Replayed by the engine of tollgate at the times of the log. Times are in UTC.</p></footer>
 <script type="application/json" id="data">${JSON.stringify(data)}</script>
@@ -46,6 +59,61 @@ ${report.suggestions.map((suggestion) => suggestionSection(suggestionLines(sugge
 </body>
 </html>
 `
+}
+
+/** The result of each policy in a sentence, and the plot of the peaks that answers "which number?". */
+function summarySection(report: SimulationReport): string {
+  const { policies, suggestions, peaks, keys } = report
+  const results = policies.map((policy) => {
+    const [result = ''] = resultLines(policy)
+    return `<li class="${policy.refused === 0 ? 'none' : 'some'}"><b>${escapeHtml(policy.name)}</b> ${escapeHtml(result)}</li>`
+  })
+  const found = suggestions.flatMap((suggestion) => {
+    const [goal = '', ...lines] = suggestionLines(suggestion)
+    return suggestion.text === null ? [] : [`<li>${escapeHtml(goal)} <b>${escapeHtml(lines[0] ?? '')}</b></li>`]
+  })
+  const shown = peaks.filter(({ keys }) => keys > 0)
+  const advice = shown.map((peak) => `<li>${escapeHtml(capitalised(peaksAdvice(peak)))}</li>`)
+  return `<section class="summary">
+<h2>Summary</h2>
+<ul>
+${[...results, ...found, ...advice].join('\n')}
+</ul>
+${shown.map((peak) => peakPlot(peak, keys[0]?.by ?? '')).join('\n')}
+</section>`
+}
+
+/** Limits against the share of keys that each would refuse, as bars: they fit a phone, and are a table. */
+function peakPlot(peak: PeakReport, by: string): string {
+  const { keys, limits, gap } = peak
+  const title = capitalised(peaksTitle(peak, by))
+  const rows = limits.map(({ limit, keys: above }) => {
+    const share = above / keys
+    const isGap = gap !== null && limit >= gap.from && limit <= gap.to
+    return `<tr${isGap ? ' class="gap"' : ''}><th scope="row">${grouped(limit)}</th><td class="number">${percent(share)}</td><td class="bar"><i style="width: ${100 * share}%" aria-hidden="true"></i></td></tr>`
+  })
+  return `<h3>${escapeHtml(title)}</h3>
+<div class="dim">${escapeHtml(peaksSpread(peak))}</div>
+<table class="peaks" data-peaks="${peak.windowMs}"><thead><tr><th scope="col">limit</th><th scope="col" class="number">keys refused</th><td></td></tr></thead><tbody>
+${rows.join('\n')}
+</tbody></table>`
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** The code to paste, and the command that verifies it. */
+function nextSection(report: SimulationReport): string {
+  const next = nextSteps(report)
+  return next === undefined
+    ? ''
+    : `<section>
+<h2>In code</h2>
+<div><code>${escapeHtml(next.code.join('\n'), true)}</code></div>
+<div class="dim">To check ${next.code.length === 1 ? 'it' : 'them'}:</div>
+<div><code>${escapeHtml(next.command)}</code></div>
+</section>`
 }
 
 function policySection(policy: PolicyReport, index: number, interval: string): string {

@@ -166,37 +166,67 @@ function peaksText({ peaks, keys: [by] }: SimulationReport, paint: Paint): strin
     .join('\n')
 }
 
-function peakText({ windowMs, keys, quantiles, limits, gap }: PeakReport, by: string, paint: Paint): string {
-  const { half, most, nearlyAll, all } = quantiles
-  const span = shownSpan(windowMs)
-  const spread = `half of ${counted(keys, 'key')} at most ${grouped(half)}, 90 % at most ${grouped(most)}, 99 % at most ${grouped(nearlyAll)}, the largest ${grouped(all)}`
+function peakText(report: PeakReport, by: string, paint: Paint): string {
+  const { keys, limits } = report
   const head = [paint('bold', 'limit'), paint('bold', 'keys above'), '', '']
   const rows = limits.map(({ limit, keys: above }) => {
     return [limit, above, percent(above / keys), '#'.repeat(Math.ceil((above / keys) * BAR_COLUMNS))]
   })
-  const others = gap === null ? '' : `, and none of the other ${grouped(keys - gap.keys)}`
-  const advice =
-    gap === null
-      ? 'no limit separates some keys clearly from the rest'
-      : `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${span} refuses ${counted(gap.keys, 'key')}${others}`
-  const title = paint('bold', `the most requests of a key (${escapeControls(by)}) in any ${span}`)
-  return `${title}\n  ${spread}\n${table([head, ...rows])}  ${paint('bold', advice)}\n`
+  const title = paint('bold', peaksTitle(report, by))
+  return `${title}\n  ${peaksSpread(report)}\n${table([head, ...rows])}  ${paint('bold', peaksAdvice(report))}\n`
 }
 
-function suggestionsText({ suggestions, files, keys }: SimulationReport, paint: Paint): string {
-  const found = suggestions.flatMap(({ policy, text }) => (policy === null || text === null ? [] : [{ policy, text }]))
-  const blocks = suggestions.map((suggestion) => {
+/** The title of the peaks. The HTML report uses it and the next two, too. */
+export function peaksTitle({ windowMs }: PeakReport, by: string): string {
+  return `the most requests of a key (${escapeControls(by)}) in any ${shownSpan(windowMs)}`
+}
+
+/** The distribution of the peaks. */
+export function peaksSpread({ keys, quantiles: { half, most, nearlyAll, all } }: PeakReport): string {
+  return `half of ${counted(keys, 'key')} at most ${grouped(half)}, 90 % at most ${grouped(most)}, 99 % at most ${grouped(nearlyAll)}, the largest ${grouped(all)}`
+}
+
+/** The limits that separate some keys from the rest. */
+export function peaksAdvice({ windowMs, keys, gap }: PeakReport): string {
+  if (gap === null) {
+    return 'no limit separates some keys clearly from the rest'
+  }
+  const others = `, and none of the other ${grouped(keys - gap.keys)}`
+  return `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${shownSpan(windowMs)} refuses ${counted(gap.keys, 'key')}${others}`
+}
+
+function suggestionsText(report: SimulationReport, paint: Paint): string {
+  const blocks = report.suggestions.map((suggestion) => {
     const [goal = '', text = '', ...more] = suggestionLines(suggestion)
     return `${[goal, paint('bold', text), ...more].join('\n  ')}\n`
   })
-  if (found.length === 0) {
+  const next = nextSteps(report)
+  if (next === undefined) {
     return blocks.join('')
   }
-  const code = found.map(({ policy }) => `  new RateLimiter(${formatPolicyCode(policy)})\n`).join('')
+  const code = next.code.map((line) => `  ${line}\n`).join('')
+  return `${blocks.join('')}\nin code:\n${code}\nto check ${next.code.length === 1 ? 'it' : 'them'}:\n  ${next.command}\n`
+}
+
+/**
+ * The code of the suggested policies, and the command that verifies them; `undefined` if none was
+ * found. The HTML report uses it, too.
+ */
+export function nextSteps({
+  suggestions,
+  files,
+  keys,
+}: SimulationReport): { readonly code: readonly string[]; readonly command: string } | undefined {
+  const found = suggestions.flatMap(({ policy, text }) => (policy === null || text === null ? [] : [{ policy, text }]))
+  if (found.length === 0) {
+    return undefined
+  }
   const by = keys.length === 1 ? ` --key ${shellWord(keys[0]?.by ?? 'ip')}` : ''
   const policies = found.map(({ text }) => ` --policy ${shellWord(text)}`).join('')
-  const command = `npx tollgate simulate ${files.map(shellWord).join(' ')}${policies}${by}`
-  return `${blocks.join('')}\nin code:\n${code}\nto check ${found.length === 1 ? 'it' : 'them'}:\n  ${command}\n`
+  return {
+    code: found.map(({ policy }) => `new RateLimiter(${formatPolicyCode(policy)})`),
+    command: `npx tollgate simulate ${files.map(shellWord).join(' ')}${policies}${by}`,
+  }
 }
 
 /** A word of a command line, in quotes if a shell would change it. */

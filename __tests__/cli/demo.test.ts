@@ -7,8 +7,8 @@ import { type DemoState, FRAME_COLUMNS, FRAME_ROWS, frame, violationsOf } from '
 import { plain } from '../../ts/cli/terminal.js'
 import { start, tollgate } from './command.js'
 
-// The number of requests depends on the machine's speed, so only the polite client's refusals are
-// fixed.
+// The numbers depend on the machine's speed: a burst that takes 100 ms to arrive gets 1 unit more. Only
+// the polite client's refusals are fixed.
 test('it shows that the law holds, and a real refusal', async () => {
   const { code, stdout } = await tollgate(['demo', '--seconds', '2'])
   expect(code).toBe(0)
@@ -16,13 +16,17 @@ test('it shows that the law holds, and a real refusal', async () => {
     [...stdout.matchAll(new RegExp(`^  ${name} +(\\d+)  \\S`, 'gm'))].map(([, n]) => Number(n))
   const [polite = 0, bursty = 0, flood = 0] = numbers('allowed')
   expect(polite).toBeGreaterThan(10)
-  expect(bursty).toBe(20)
+  const [, seconds, bound] =
+    /^✓ In (\d+\.\d\d) s no client got more than (\d+) \(20 \+ 10 per second\)\.$/m.exec(stdout) ?? []
+  // The seconds are rounded to hundredths, which is less than one unit.
+  expect(Math.abs(Number(bound) - Math.floor(20 + 10 * Number(seconds)))).toBeLessThanOrEqual(1)
+  expect(bursty).toBeGreaterThanOrEqual(20)
+  expect(bursty).toBeLessThanOrEqual(Number(bound))
   expect(flood).toBeGreaterThan(30)
-  expect(flood).toBeLessThanOrEqual(41)
+  expect(flood).toBeLessThanOrEqual(Number(bound))
   expect(numbers('refused')[0]).toBe(0)
   expect(numbers('refused')[2]).toBeGreaterThan(0)
   expect(stdout).toMatch(/^ +1\.\d s {3}flood +allowed +\d+ +refused +\d+$/m)
-  expect(stdout).toMatch(/^✓ In \d\.\d\d s no client got more than 4\d \(20 \+ 10 per second\)\.$/m)
   expect(stdout).toContain('✓ The polite client stayed below the limit and was never refused.')
   expect(stdout).toContain('HTTP/1.1 429 Too Many Requests')
   expect(stdout).toContain('RateLimit-Policy: "default";q=20;w=2\n')

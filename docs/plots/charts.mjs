@@ -1,13 +1,16 @@
 /** Plots as SVG: how they are drawn, and the two kinds of docs/algorithms.md. */
 import * as echarts from 'echarts'
 
-/** Colours that stay apart for all eyes (Okabe and Ito). */
+/** Colours that stay apart for all eyes (Okabe and Ito): the pair of the playground, the reports and the demo. */
 const ADMITTED = '#0072b2'
-const REFUSED = '#e69f00'
+const REFUSED = '#d55e00'
 const REMAINING = '#444444'
 export const LINES = ['#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
 
-const SIZE = { width: 800, height: 320 }
+/** Narrow, so that the texts stay legible where a phone scales the plot to its width. */
+const SIZE = { width: 520, height: 310 }
+
+const TEXT = { fontSize: 14 }
 
 /** Calls are counted in stretches of so many milliseconds. */
 const STRETCH = 500
@@ -34,12 +37,24 @@ function numberedAnew(svg) {
   })
 }
 
+const Y_AXIS = { type: 'value', axisLabel: TEXT }
+
 function frame(title, seconds) {
   return {
-    title: { text: title, left: 'center', top: 6, textStyle: { fontSize: 15 } },
-    legend: { bottom: 4, itemGap: 24 },
-    grid: { left: 55, right: 55, top: 44, bottom: 62 },
-    xAxis: { type: 'value', min: 0, max: seconds, name: 'seconds', nameLocation: 'middle', nameGap: 22 },
+    textStyle: TEXT,
+    title: { text: title, left: 'center', top: 4, textStyle: { fontSize: 15 } },
+    legend: { bottom: 0, itemGap: 16, textStyle: TEXT },
+    grid: { left: 44, right: 44, top: 56, bottom: 68 },
+    xAxis: {
+      type: 'value',
+      min: 0,
+      max: seconds,
+      name: 'seconds',
+      nameLocation: 'middle',
+      nameGap: 24,
+      axisLabel: TEXT,
+      nameTextStyle: TEXT,
+    },
   }
 }
 
@@ -58,12 +73,22 @@ export function bars({ title, seconds, calls, remaining }) {
       )
       return [((stretch + 0.5) * STRETCH) / 1_000, those.length || '-']
     })
-  const bar = { type: 'bar', stack: 'calls', barWidth: 5 }
+  const bar = { type: 'bar', stack: 'calls', barWidth: 3 }
   return render({
     ...frame(title, seconds),
     yAxis: [
-      { type: 'value', name: `calls per ${STRETCH} ms` },
-      { type: 'value', name: 'remaining', splitLine: { show: false }, min: 0 },
+      {
+        ...Y_AXIS,
+        name: `calls per ${STRETCH} ms`,
+        nameTextStyle: { ...TEXT, align: 'left', padding: [0, 0, 0, -30] },
+      },
+      {
+        ...Y_AXIS,
+        name: 'remaining',
+        nameTextStyle: { ...TEXT, align: 'right', padding: [0, -30, 0, 0] },
+        splitLine: { show: false },
+        min: 0,
+      },
     ],
     series: [
       { ...bar, name: 'admitted', data: counted(true), itemStyle: { color: ADMITTED } },
@@ -88,9 +113,12 @@ export function bars({ title, seconds, calls, remaining }) {
  */
 export function lines({ title, seconds, limit, series }) {
   const limits = { silent: true, symbol: 'none', lineStyle: { color: '#888888' }, data: [{ yAxis: limit }] }
-  return render({
-    ...frame(title, seconds),
-    yAxis: { type: 'value', name: 'admitted', min: 0 },
+  const base = frame(title, seconds)
+  // The legend has two rows.
+  const options = {
+    ...base,
+    grid: { ...base.grid, bottom: 98 },
+    yAxis: { ...Y_AXIS, name: 'admitted', min: 0, nameTextStyle: TEXT },
     series: series.map(({ name, points }, number) => ({
       type: 'line',
       name,
@@ -98,7 +126,8 @@ export function lines({ title, seconds, limit, series }) {
       showSymbol: false,
       lineStyle: { color: LINES[number], width: 2 },
       itemStyle: { color: LINES[number] },
-      ...(number === 0 && { markLine: { ...limits, label: { formatter: 'limit' } } }),
+      ...(number === 0 && { markLine: { ...limits, label: { ...TEXT, formatter: 'limit' } } }),
     })),
-  })
+  }
+  return render(options, { ...SIZE, height: SIZE.height + 30 })
 }

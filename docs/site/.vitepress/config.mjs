@@ -28,6 +28,11 @@ export default defineConfig({
   outDir: process.env.TOLLGATE_SITE,
   cacheDir: process.env.TOLLGATE_CACHE,
   cleanUrls: false,
+  transformPageData(page) {
+    if (page.relativePath === 'performance.md') {
+      page.frontmatter.pageClass = 'wide-plots'
+    }
+  },
   // The reference and the playground are added after the pages.
   ignoreDeadLinks: [/^\/(api|playground)\//],
   markdown: {

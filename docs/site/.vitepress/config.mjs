@@ -19,6 +19,17 @@ function plainEmptyHeads(rules) {
   }
 }
 
+/** Lets the keyboard scroll a plot that is wider than the screen. */
+function focusablePlots(markdown) {
+  markdown.core.ruler.push('focusable-plots', ({ tokens }) => {
+    tokens.forEach((token, index) => {
+      if (token.children?.some(({ type, attrs }) => type === 'image' && new Map(attrs).get('src').endsWith('.svg'))) {
+        tokens[index - 1].attrSet('tabindex', '0')
+      }
+    })
+  })
+}
+
 export default defineConfig({
   title: 'tollgate',
   description: 'Exact, atomic rate limiting for Node.js, with an engine in Rust',
@@ -38,23 +49,33 @@ export default defineConfig({
   markdown: {
     html: false,
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
-    config: (markdown) => void plainEmptyHeads(markdown.renderer.rules),
+    config(markdown) {
+      plainEmptyHeads(markdown.renderer.rules)
+      focusablePlots(markdown)
+    },
   },
   themeConfig: {
     search: { provider: 'local' },
     outline: [2, 3],
-    nav: [page('Guide', 'start'), linked('API', 'api'), linked('Playground', 'playground')],
+    nav: [page('Guide', 'getting-started'), linked('API', 'api'), linked('Playground', 'playground')],
     sidebar: [
       {
         text: 'Begin',
-        items: [page('Getting started', 'start'), page('All pages by task', ''), page('Examples', 'examples')],
+        items: [
+          page('Why tollgate', 'start'),
+          page('Getting started', 'getting-started'),
+          page('Choosing', 'choosing'),
+          page('All pages by task', ''),
+          page('Examples', 'examples'),
+        ],
       },
       {
         text: 'Limit',
         items: [
-          page('Choosing an algorithm', 'algorithms'),
+          page('Algorithms', 'algorithms'),
           page('Middleware', 'middleware'),
-          page('Operations and several limits', 'operations'),
+          page('Operations', 'operations'),
+          page('Several limits', 'several-limits'),
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
           page('Outgoing calls', 'client'),

@@ -155,8 +155,9 @@ function scaleOf(values, log) {
  * @param {number} [plot.mark] A value to mark with a line through all bars.
  * @param {boolean} [plot.isRatio] Bars begin at 1 on a logarithmic axis, so 2 and 0.5 have the same
  *   length.
+ * @param {number} [plot.width]
  */
-export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
+export function bars({ title, x, bars: shown, text, mark, isRatio = false, width = 900 }) {
   const longest = Math.max(...shown.map(({ name }) => name.length))
   const marks = mark !== undefined && {
     silent: true,
@@ -207,7 +208,7 @@ export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
       },
     ],
   }
-  return render(option, { width: 900, height })
+  return render(option, { width, height })
 }
 
 /** A number on an axis. */

@@ -1,5 +1,6 @@
 /** The plots of docs/performance.md, by file name. Each shows one part. */
 import { bars, panels } from './charts.mjs'
+import { comparisons } from './summary.mjs'
 import { number, speed } from './text.mjs'
 
 /** Indexes into the list of colours: for tollgate, its peers and the bare server. */
@@ -7,6 +8,7 @@ const [OURS, THEIRS, BARE] = [1, 4, 3]
 
 /** @type {Record<string, [part: string, draw: (part: any) => string | undefined]>} */
 const PLOTS = {
+  summary: ['redis', summary],
   embedded: ['embedded', embedded],
   ratios: ['redis', ratios],
   ceiling: ['ceiling', ceiling],
@@ -35,6 +37,21 @@ export function plots({ parts }) {
 const isOurs = (name) => name.startsWith('tollgate')
 
 const colourOf = ({ name }) => (isOurs(name) ? OURS : THEIRS)
+
+function summary(part) {
+  return bars({
+    title: 'Over Redis: tollgate gcra against the fastest peer',
+    x: 'calls a second, as a multiple (log), more is better',
+    bars: comparisons(part).map(({ inFlight, ratio }) => ({
+      name: inFlight === 1 ? '1 call in flight' : `${inFlight} calls in flight`,
+      value: ratio,
+      colour: OURS,
+    })),
+    text: (value) => value.toFixed(2),
+    isRatio: true,
+    width: 520,
+  })
+}
 
 function embedded({ groups }) {
   const shown = Object.values(groups).flat()

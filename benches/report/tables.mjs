@@ -3,6 +3,7 @@
 import { median } from '../node/report.mjs'
 import { losses, missed } from './judgement.mjs'
 import { PARTS } from './record.mjs'
+import { summary } from './summary.mjs'
 import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
 
 /** The tables of each part. */
@@ -29,6 +30,7 @@ const OF_PARTS = {
 export function tables({ parts }) {
   const made = new Map(PARTS.map((name) => [name, parts[name] && sectionOf(name, parts[name])]))
   const some = Object.keys(parts).length > 0
+  made.set('summary', some ? summary(parts) : undefined)
   made.set('machine', some ? machines(parts) : undefined)
   made.set('targets', some ? missed(parts) : undefined)
   made.set('losses', some ? losses(parts) : undefined)

@@ -31,7 +31,7 @@ const GROUPS = [
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,surplus,types,yield-tick}',
       'client/{answer,client,fetch,options}',
-      'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest}',
+      'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest,terminal}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',

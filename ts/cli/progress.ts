@@ -5,11 +5,13 @@ import type { Terminal } from './terminal.js'
 export interface CommandProgress {
   /** Adds finished units. */
   advance(units: number): void
+  /** Replaces the number of units of the whole work. */
+  expect(total: number): void
   /** Removes the progress bar. */
   end(): void
 }
 
-const NONE: CommandProgress = { advance() {}, end() {} }
+const NONE: CommandProgress = { advance() {}, expect() {}, end() {} }
 
 /**
  * @param title - A description of the work.
@@ -29,5 +31,9 @@ export function progressOf({ stderr }: Terminal, title: string, total: number | 
   }
   const bar = new SingleBar(options, Presets.legacy)
   bar.start(total, 0)
-  return { advance: (units) => bar.increment(units), end: () => bar.stop() }
+  return {
+    advance: (units) => bar.increment(units),
+    expect: (total) => bar.setTotal(total),
+    end: () => bar.stop(),
+  }
 }

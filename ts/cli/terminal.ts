@@ -74,22 +74,56 @@ export function shortened(text: string, columns: number): string {
   return `${cut}…`
 }
 
+/** The width of the terminal; `undefined` if the output is none. */
+export function columnsOf({ stdout }: Terminal): number | undefined {
+  return stdout.isTTY === true ? stdout.columns : undefined
+}
+
+/** How a table fits its width. */
+export interface TableFit {
+  /** The columns of the terminal; without them a table is as wide as its texts. */
+  readonly columns: number | undefined
+  /** The indexes of text columns that may be cut, and of columns that may be left out, in this order. */
+  readonly cut: readonly number[]
+  readonly omit?: readonly number[]
+}
+
+/** The least width of a column that is cut. */
+const LEAST_CUT = 12
+
 /** Aligns rows as columns: text to the left, numbers to the right. */
-export function table(rows: readonly (readonly (string | number)[])[], indent = '  '): string {
+export function table(
+  rows: readonly (readonly (string | number)[])[],
+  { columns = Number.POSITIVE_INFINITY, cut, omit = [] }: TableFit = { columns: undefined, cut: [] },
+): string {
+  const texts = rows.map((row) => row.map((cell) => (typeof cell === 'number' ? grouped(cell) : cell)))
   const widths: number[] = []
-  for (const row of rows) {
-    row.forEach((cell, column) => {
-      widths[column] = Math.max(widths[column] ?? 0, stringWidth(cellText(cell)))
+  for (const row of texts) {
+    row.forEach((text, column) => {
+      widths[column] = Math.max(widths[column] ?? 0, stringWidth(text))
     })
   }
+  const shown = new Set(widths.keys())
+  const excess = () => [...shown].reduce((sum, column) => sum + (widths[column] as number) + 2, 0) - columns
+  const spare = (column: number) => Math.max((widths[column] as number) - LEAST_CUT, 0)
+  const allSpare = cut.reduce((sum, column) => sum + spare(column), 0)
+  for (const column of omit) {
+    if (excess() > allSpare) {
+      shown.delete(column)
+    }
+  }
+  for (const column of cut) {
+    ;(widths[column] as number) -= Math.min(spare(column), Math.max(excess(), 0))
+  }
   const isNumeric = widths.map((_, column) => rows.some((row) => typeof row[column] === 'number'))
-  const lines = rows.map((row) => {
-    const cells = row.map((cell, column) => {
-      const text = cellText(cell)
-      const padding = ' '.repeat((widths[column] as number) - stringWidth(text))
+  const lines = texts.map((row) => {
+    const cells = row.map((whole, column) => {
+      const width = widths[column] as number
+      const text = stringWidth(whole) > width ? shortened(whole, width) : whole
+      const padding = ' '.repeat(width - stringWidth(text))
       return isNumeric[column] ? padding + text : text + padding
     })
-    return `${indent}${cells.join('  ')}`.trimEnd()
+    return `  ${cells.filter((_, column) => shown.has(column)).join('  ')}`.trimEnd()
   })
   return `${lines.join('\n')}\n`
 }
@@ -97,8 +131,4 @@ export function table(rows: readonly (readonly (string | number)[])[], indent = 
 /** A number with thousands separators: 1,234,567. */
 export function grouped(number: number): string {
   return number.toLocaleString('en-US')
-}
-
-function cellText(cell: string | number): string {
-  return typeof cell === 'number' ? grouped(cell) : cell
 }

@@ -64,6 +64,18 @@ function usedBy({ policies }: Decision): number {
   return Object.values(policies).at(-1)?.used as number
 }
 
+test('a rate that an override will change says so until the next call', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 5, period: '1m' }), { store: redis.store, prefix: 'drains' })
+  await limiter.take('guest', 3)
+  const shown = async () => expectQuiet(await tollgate(at('inspect', '--prefix', 'drains', '--key', 'guest'))).stdout
+  expect(await shown()).toMatch(/^ {2}drains: 5 per minute$/m)
+  await limiter.override('guest', { limit: 6, burst: 8 }, { ttl: '30d' })
+  expect(await shown()).toMatch(/^ {2}override: gcra 6 per minute, burst 8; /m)
+  expect(await shown()).toMatch(/^ {2}drains: 5 per minute until the next call, which applies the override$/m)
+  await limiter.take('guest')
+  expect(await shown()).toMatch(/^ {2}drains: 6 per minute$/m)
+})
+
 describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
   const words = () => at('inspect', '--prefix', name, '--key', 'user:42')
   const limiter = () => new RateLimiter(policy, { store: redis.store, prefix: name })

@@ -3,7 +3,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { withRedis } from '../redis/connect/connection.js'
 import { parseDuration, parser, type RedisOptions, withRedisOptions } from '../redis/connect/options.js'
 import { formatPrefixes, listPrefixes } from '../redis/prefixes.js'
-import type { Terminal } from '../terminal.js'
+import { columnsOf, type Terminal } from '../terminal.js'
 
 interface PrefixesOptions extends RedisOptions {
   /** In milliseconds. */
@@ -40,7 +40,7 @@ export function prefixesCommand(terminal: Terminal, done: (code: ExitCode) => vo
       terminal.stdout.write(
         options.format === 'json'
           ? `${JSON.stringify({ server, ...list }, undefined, 2)}\n`
-          : formatPrefixes(server, list),
+          : formatPrefixes(server, list, columnsOf(terminal)),
       )
       done(list.prefixes.length === 0 ? EXIT.no : EXIT.fine)
     })

@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, environmentError, usageError } from '../failure.js'
 import { writeResult } from '../output.js'
 import { type LimiterPolicies, makePolicy, policiesFromFile, policiesFromTexts } from '../policies.js'
-import { progressOf } from '../progress.js'
+import { type CommandProgress, progressOf } from '../progress.js'
 import { bytesOf } from '../simulate/log/chunks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/log/key.js'
 import type { LogFormat } from '../simulate/log/line.js'
@@ -19,13 +19,14 @@ import {
   DEFAULT_SHAPES,
   goalOf,
   lacksNumber,
+  REPLAYS_OF_SEARCH,
   type RefusalGoal,
   type Suggestion,
   suggest,
   withoutNumber,
 } from '../simulate/suggest.js'
 import { ReportTally } from '../simulate/tally.js'
-import { type Paint, paintFor, plain, type Terminal } from '../terminal.js'
+import { columnsOf, type Paint, paintFor, plain, type Terminal } from '../terminal.js'
 
 interface SimulateOptions {
   readonly policy?: readonly string[]
@@ -122,20 +123,53 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
     throw usageError('--fail-above needs a policy with all of its numbers: --policy, or --policies')
   }
   const log: AccessLog = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...logOptionsOf(options) }
-  const total = await bytesOf(files)
+  const title = goal === undefined ? 'replaying' : 'searching'
+  const total = options.progress ? await bytesOf(files) : undefined
+  const progress = progressOf(terminal, title, total)
+  const { replayed, complete, found } = await replayAll(log, policies, goal, options, progress, total).finally(() =>
+    progress.end(),
+  )
+  const report = reportOf(files, replayed, complete, found, options.top)
+  const [paint, columns] = options.output === undefined ? [paintFor(terminal), columnsOf(terminal)] : [plain]
+  await writeResult(render(report, options.format, paint, columns), options.output, terminal)
+  const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
+  const hasBroken = replayed.summary.broken > 0
+  return isTooMuch || (options.failOnBroken === true && hasBroken) ? EXIT.no : EXIT.fine
+}
+
+interface Replays {
+  readonly replayed: ReplayResult
+  readonly complete: readonly (readonly [PolicyCandidate, ReportTally])[]
+  readonly found: { readonly suggestions: readonly Suggestion[]; readonly peaks: readonly Peaks[] }
+}
+
+/** Replays the log through the policies, and then for the search. One progress bar counts all replays. */
+async function replayAll(
+  log: AccessLog,
+  policies: readonly PolicyCandidate[],
+  goal: RefusalGoal | undefined,
+  options: SimulateOptions,
+  progress: CommandProgress,
+  total = 0,
+): Promise<Replays> {
   const peaks = goal === undefined ? [] : windowsOf(policies).map((windowMs) => new Peaks(windowMs))
-  const replayer = async (replayed: Parameters<typeof replay>[1], title: string, counted: readonly Peaks[] = []) => {
-    const progress = progressOf(terminal, title, options.progress ? total : undefined)
-    try {
-      return await replay(log, replayed, (bytes) => progress.advance(bytes), counted)
-    } finally {
-      progress.end()
-    }
+  let replays = 0
+  const replayOnce = (replayed: Parameters<typeof replay>[1], more: number, counted: readonly Peaks[] = []) => {
+    replays++
+    progress.expect(total * (replays + more))
+    return replay(log, replayed, (bytes) => progress.advance(bytes), counted)
   }
   // A policy without its number takes part only in the search.
   const complete = policies.filter(({ isComplete }) => isComplete).map((named) => [named, new ReportTally()] as const)
-  const replayed = await replayer(complete, 'replaying', peaks)
-  const { lines, requests, broken, firstBroken } = replayed.summary
+  const replayed = await replayOnce(complete, goal === undefined ? 0 : REPLAYS_OF_SEARCH, peaks)
+  expectRequests(log, replayed)
+  expectFields(replayed, options)
+  const suggestions = goal === undefined ? [] : await suggest(policies, goal, replayOnce)
+  return { replayed, complete, found: { suggestions, peaks } }
+}
+
+function expectRequests({ files }: AccessLog, { summary }: ReplayResult): void {
+  const { lines, requests, firstBroken } = summary
   if (lines === 0) {
     throw environmentError(
       `the log is empty: ${files.map((file) => (file === '-' ? 'the standard input' : file)).join(', ')}`,
@@ -145,16 +179,6 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
     const { file, line, reason } = firstBroken[0] as (typeof firstBroken)[0]
     throw environmentError(`no line of the log can be read; the first, ${file}:${line}: ${reason}`)
   }
-  expectFields(replayed, options)
-  let suggestions: Suggestion[] = []
-  if (goal !== undefined) {
-    suggestions = await suggest(policies, goal, (replayed) => replayer(replayed, 'searching'))
-  }
-  const report = reportOf(files, replayed, complete, { suggestions, peaks }, options.top)
-  const paint = options.output === undefined ? paintFor(terminal) : plain
-  await writeResult(render(report, options.format, paint), options.output, terminal)
-  const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
-  return isTooMuch || (options.failOnBroken === true && broken > 0) ? EXIT.no : EXIT.fine
 }
 
 /**
@@ -180,14 +204,19 @@ function expectFields(
   }
 }
 
-function render(report: SimulationReport, format: SimulateOptions['format'], paint: Paint): string {
+function render(
+  report: SimulationReport,
+  format: SimulateOptions['format'],
+  paint: Paint,
+  columns: number | undefined,
+): string {
   switch (format) {
     case 'json':
       return `${JSON.stringify(report, null, 2)}\n`
     case 'html':
       return htmlReport(report)
     default:
-      return textReport(report, paint)
+      return textReport(report, paint, columns)
   }
 }
 

@@ -21,7 +21,7 @@ import {
   scanUsage,
   usedPolicyOf,
 } from '../redis/usage.js'
-import { escapeControls, type Paint, paintFor, shortened, type Terminal, table } from '../terminal.js'
+import { columnsOf, escapeControls, type Paint, paintFor, shortened, type Terminal, table } from '../terminal.js'
 
 interface TopOptions extends RedisCommandOptions, PolicyOptions {
   readonly most: number
@@ -106,7 +106,10 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
           }
           const result = await resultOf(connection)
           const isWatched = options.watch !== undefined
-          const text = options.format === 'json' ? jsonOf(result, isWatched) : formatTop(result, config, paint)
+          const text =
+            options.format === 'json'
+              ? jsonOf(result, isWatched)
+              : formatTop(result, config, paint, columnsOf(terminal))
           terminal.stdout.write((isWatched && terminal.stdout.isTTY ? CLEAR : '') + text)
           done(result.keys.length === 0 ? EXIT.no : EXIT.fine)
         }
@@ -163,7 +166,12 @@ interface TopResult {
   readonly usage?: PrefixUsage
 }
 
-function formatTop(result: TopResult, config: LimiterConfig | undefined, paint: Paint): string {
+function formatTop(
+  result: TopResult,
+  config: LimiterConfig | undefined,
+  paint: Paint,
+  columns: number | undefined,
+): string {
   const { prefix, server, by, sample, keys } = result
   const measure = by === 'share' ? 'by used share' : 'by units used'
   const rows = keys.map((hot) => [
@@ -172,10 +180,12 @@ function formatTop(result: TopResult, config: LimiterConfig | undefined, paint: 
     hot.limit ?? '',
     hot.policy,
     hot.algorithm,
-    shortened(hot.key, KEY_COLUMNS) + keyNotes(hot),
+    shortened(hot.key, KEY_COLUMNS),
+    keyNotes(hot),
   ])
-  const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key'].map((name) => paint('bold', name))
-  const shown = rows.length === 0 ? '  no key is in use\n' : table([head, ...rows])
+  const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key', ''].map((name) => paint('bold', name))
+  const shown =
+    rows.length === 0 ? '  no key is in use\n' : table([head, ...rows], { columns, cut: [5, 6], omit: [4, 3] })
   return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${formatSample(sample)}\n${formatNotes(result, config)}`
 }
 
@@ -204,7 +214,7 @@ function keyNotes({ blockedForMs, override, tag, isUsedExact }: HotKey): string 
     ...(override === undefined ? [] : ['override']),
     ...(tag === undefined ? [] : [`tag ${escapeControls(tag)}`]),
   ]
-  return notes.length === 0 ? '' : `  (${notes.join(', ')})`
+  return notes.length === 0 ? '' : `(${notes.join(', ')})`
 }
 
 function formatSample({ read, inUse, blocked, overridden, gone, isComplete, ms }: HotKeySample): string {

@@ -88,7 +88,11 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
   const upTo = isUsedExact ? '' : 'at most '
   lines.push(`used: ${upTo}${formatNumber(used)}${of}${within}`)
   if (rate !== undefined) {
-    lines.push(`${state.layout === 'interval' ? 'refilled' : 'drains'}: ${formatRate(rate.units, rate.periodMs)}`)
+    const shown = formatRate(rate.units, rate.periodMs)
+    const changed = state.override === undefined ? undefined : rateOfOverride(state.override)
+    // The state has the numbers of the call that wrote it.
+    const until = changed === undefined || changed === shown ? '' : ' until the next call, which applies the override'
+    lines.push(`${state.layout === 'interval' ? 'refilled' : 'drains'}: ${shown}${until}`)
   }
   if (windowEndsInMs !== undefined) {
     lines.push(`the window ends in ${formatDuration(windowEndsInMs)}, at ${formatTime(at + windowEndsInMs)}`)
@@ -109,6 +113,15 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
     lines.push(`reserved slots: calls wait, the last for ${formatDuration(bookedForMs)}`)
   }
   return lines
+}
+
+/** The rate of an override; `undefined` if its algorithm has none. */
+function rateOfOverride({ numbers }: KeyOverride): string | undefined {
+  const { limit, periodMs, tokens, units, everyMs } = numbers as Partial<Record<string, number>>
+  if (limit !== undefined && periodMs !== undefined) {
+    return formatRate(limit, periodMs)
+  }
+  return everyMs === undefined ? undefined : formatRate(tokens ?? units ?? 1, everyMs)
 }
 
 /** The numbers of an override: `gcra 5 per minute, burst 10`. */

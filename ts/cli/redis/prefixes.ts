@@ -62,7 +62,11 @@ export async function listPrefixes({ reader, masters }: Connection, forMs: numbe
 }
 
 /** The list as text. */
-export function formatPrefixes(server: string, { prefixes, scanned, isComplete, ms }: PrefixList): string {
+export function formatPrefixes(
+  server: string,
+  { prefixes, scanned, isComplete, ms }: PrefixList,
+  columns?: number,
+): string {
   const rows = prefixes.flatMap(({ prefix, keys, policies, registered }) => {
     const used = policies.map((one) => formatPolicy(one)).sort()
     // The registered texts have the numbers.
@@ -71,7 +75,10 @@ export function formatPrefixes(server: string, { prefixes, scanned, isComplete, 
       index === 0 ? [escapeControls(prefix), formatNumber(keys), line] : ['', '', line],
     )
   })
-  const shown = rows.length === 0 ? '  no key is that of a limiter\n' : table([['prefix', 'keys', 'policies'], ...rows])
+  const shown =
+    rows.length === 0
+      ? '  no key is that of a limiter\n'
+      : table([['prefix', 'keys', 'policies'], ...rows], { columns, cut: [2] })
   const part = isComplete ? 'all keys' : 'a part of all keys: increase --for'
   return `Prefixes at ${server}\n\n${shown}\nScanned ${formatNumber(scanned)} keys in ${formatDuration(ms)}: ${part}.\n`
 }

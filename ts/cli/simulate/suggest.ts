@@ -115,8 +115,14 @@ const TRIALS = 4
 /** The precision of the search, one part in 100: nobody sets a limit of 10,007. */
 const PRECISION = 100
 
-/** Replays the log through policies. */
-export type ReplayFunction = (policies: readonly (readonly [LimiterPolicies, RefusalTally])[]) => Promise<ReplayResult>
+/**
+ * Replays the log through policies. `more` estimates the number of further replays, which bounds the
+ * whole search for its progress.
+ */
+export type ReplayFunction = (
+  policies: readonly (readonly [LimiterPolicies, RefusalTally])[],
+  more: number,
+) => Promise<ReplayResult>
 
 interface NumberSearch {
   readonly start: LimiterPolicies
@@ -156,6 +162,7 @@ export async function suggest(
     const trials = unfinished.flatMap((search) => trialsOf(search))
     const { tables } = await replayer(
       trials.map(({ search: { start }, policy, tally }) => [{ ...start, policy }, tally]),
+      Math.max(...unfinished.map(replaysLeft)) - 1,
     )
     const keys = tables.reduce((most, { size }) => Math.max(most, size), 0)
     for (const { search, number, policy, tally } of trials) {
@@ -215,11 +222,27 @@ function isFinished({ low, high, isExhausted }: NumberSearch): boolean {
   return isExhausted || (high !== undefined && high - low <= Math.max(1, Math.floor(high / PRECISION)))
 }
 
+/** The factor between the first numbers that are tried. */
+const STEP = 8
+
+/** About how many replays a search still needs. */
+function replaysLeft({ low, high }: Pick<NumberSearch, 'low' | 'high'>): number {
+  if (high === undefined) {
+    // One for the next steps, of which one is expected to be large enough.
+    return 1 + replaysLeft({ low: STEP, high: STEP * STEP })
+  }
+  const byShare = Math.log(high / Math.max(1, low)) / Math.log(1 + 1 / PRECISION)
+  return Math.max(1, Math.ceil(Math.log(Math.min(high - low, byShare)) / Math.log(TRIALS + 1)))
+}
+
+/** About how many replays a whole search needs. */
+export const REPLAYS_OF_SEARCH = replaysLeft({ low: 0, high: undefined })
+
 /** The numbers to try next, ascending. */
 function numbersFor({ low, high }: NumberSearch): number[] {
   if (high === undefined) {
     // 1, 8, 64, … or the same steps up from the largest number that is too small.
-    return Array.from({ length: TRIALS }, (_, step) => Math.max(1, low * 8) * 8 ** step)
+    return Array.from({ length: TRIALS }, (_, step) => Math.max(1, low * STEP) * STEP ** step)
   }
   const ratio = (high / Math.max(1, low)) ** (1 / (TRIALS + 1))
   const between = Array.from({ length: TRIALS }, (_, step) => {

@@ -12,11 +12,11 @@ const BAR_COLUMNS = 30
 const KEY_COLUMNS = 48
 
 /** The report as text for a terminal. */
-export function textReport(report: SimulationReport, paint: Paint = plain): string {
-  const policies = report.policies.map((policy) => policyText(policy, paint))
+export function textReport(report: SimulationReport, paint: Paint = plain, columns?: number): string {
+  const policies = report.policies.map((policy) => policyText(policy, paint, columns))
   const parts = [
     head(report, paint),
-    comparison(report, paint),
+    comparison(report, paint, columns),
     ...policies,
     peaksText(report, paint),
     suggestionsText(report, paint),
@@ -32,7 +32,7 @@ function head(report: SimulationReport, paint: Paint): string {
 }
 
 /** All policies in a table, if there are several. */
-function comparison({ policies }: SimulationReport, paint: Paint): string {
+function comparison({ policies }: SimulationReport, paint: Paint, columns?: number): string {
   if (policies.length < 2) {
     return ''
   }
@@ -44,7 +44,7 @@ function comparison({ policies }: SimulationReport, paint: Paint): string {
     refusedKeys,
     worstMinute?.refused ?? 0,
   ])
-  return table([head, ...rows])
+  return table([head, ...rows], { columns, cut: [0] })
 }
 
 /** A share of refused requests, in a colour if there are any. */
@@ -104,12 +104,12 @@ function orderWarning({ disordered, furthestMs, late, firstLate, windowMs }: Sim
   return `${behind}: they were sorted, except\n  ${grouped(late)} that were ${rule} (first: ${first}).\n  --reorder sets the window.`
 }
 
-function policyText(policy: PolicyReport, paint: Paint): string {
+function policyText(policy: PolicyReport, paint: Paint, columns?: number): string {
   const { name, text, keys, refused } = policy
   const own = text.length === 1 && text[0] === name ? '' : text.map((line) => `  ${escapeControls(line)}\n`).join('')
   const [summary = '', ...more] = resultLines(policy)
   const result = [paint(refused === 0 ? 'green' : 'red', summary), ...more].map((line) => `  ${line}\n`)
-  const table = keys.length === 0 ? '' : keysTable(policy, paint)
+  const table = keys.length === 0 ? '' : keysTable(policy, paint, columns)
   return `${paint('bold', escapeControls(name))}\n${own}${result.join('')}${table}`
 }
 
@@ -138,7 +138,7 @@ export function resultLines({
   return [summary, `${when}${by}${impossibleText}`]
 }
 
-function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint): string {
+function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint, columns?: number): string {
   const names = ['key', 'requests', 'refused', '', 'first refused', 'last refused', 'worst minute', '']
   const head = names.map((name) => paint('bold', name))
   const rows = keys.map(({ key, by, requests, refused, first, last, worstMinute }) => [
@@ -155,7 +155,8 @@ function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint): string {
     refusedKeys > keys.length
       ? `  and ${counted(refusedKeys - keys.length, 'key')} more; --top sets how many are listed\n`
       : ''
-  return table([head, ...rows]) + more
+  // Too narrow: the times go first, then the worst minute.
+  return table([head, ...rows], { columns, cut: [0], omit: [5, 4, 6, 7] }) + more
 }
 
 /** The peaks of the keys: what a limit in every window would separate. */

@@ -1,0 +1,79 @@
+/** Tables that fit the terminal, and the progress bar of a search. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import stringWidth from 'string-width'
+import { EXIT } from '../../ts/cli/exit-codes.js'
+import { programOf } from '../../ts/cli/run.js'
+import { table } from '../../ts/cli/terminal.js'
+
+describe('a table', () => {
+  const rows = [
+    ['key', 'requests', 'first', 'notes'],
+    ['/a/very/long/path/of/an/api/with/many/parts', 1_234, '2026-01-31 10:00:00', '(blocked)'],
+    ['漢字漢字漢字漢字漢字漢字漢字漢字', 5, '2026-01-31 10:00:00', '(blocked for 59 min 58 s)'],
+  ]
+
+  test('is as wide as its texts where there is no terminal', () => {
+    expect(table(rows, { columns: undefined, cut: [0], omit: [2] })).toContain('/with/many/parts')
+  })
+
+  test.each([120, 100, 80, 70, 60, 50])('fits %i columns', (columns) => {
+    const lines = table(rows, { columns, cut: [0, 3], omit: [2] })
+      .trimEnd()
+      .split('\n')
+    expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(columns)
+    // Numbers are never cut.
+    expect(lines[1]).toMatch(/^ {2}\/a\/very\/lon.* 1,234 /)
+  })
+
+  test('leaves a column out only if cutting is not enough', () => {
+    expect(table(rows, { columns: 70, cut: [0, 3], omit: [2] })).toContain('2026-01-31 10:00:00')
+    expect(table(rows, { columns: 50, cut: [0, 3], omit: [2] })).not.toContain('2026')
+  })
+})
+
+describe('in a terminal of 80 columns', () => {
+  let folder: string
+  let log: string
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'tollgate-terminal-'))
+    log = join(folder, 'access.log')
+    const path = `/${'directory/'.repeat(8)}`
+    const line = (client: number) => `10.0.0.${client} - - [31/Jan/2026:10:00:00 +0000] "GET ${path} HTTP/1.1" 200 10\n`
+    const clients = Array.from({ length: 100 }, (_, client) => client)
+    writeFileSync(log, clients.flatMap((client) => Array<string>(client).fill(line(client))).join(''))
+  })
+
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  /** Runs the command line in this process, because a child process of a test has no terminal. */
+  async function run(...words: string[]) {
+    const [stdout, stderr] = [0, 1].map(() => Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 }))
+    const codes: number[] = []
+    const terminal = { stdin: new PassThrough(), stdout, stderr, env: { NO_COLOR: '1' } }
+    const program = programOf(terminal as unknown as typeof process, (code) => codes.push(code))
+    await program.parseAsync(words, { from: 'user' })
+    expect(codes).toEqual([EXIT.fine])
+    return { stdout: String(stdout?.read() ?? ''), stderr: String(stderr?.read() ?? '') }
+  }
+
+  test('the tables of a report fit', async () => {
+    const { stdout } = await run('simulate', log, '--policy', 'fixedWindow limit=10 window=1m', '--key', 'ip+path')
+    const rows = stdout.split('\n').filter((line) => line.includes('10.0.0.'))
+    expect(rows.length).toBeGreaterThan(5)
+    expect(Math.max(...rows.map((line) => stringWidth(line)))).toBeLessThanOrEqual(80)
+  })
+
+  test('a search has one progress bar, which does not go back', async () => {
+    const { stderr } = await run('simulate', log, '--policy', 'fixedWindow window=1m', '--suggest', '1%')
+    const shown = [...stderr.matchAll(/([a-z]+) \[[^\]]*\] (\d+) %/g)]
+    expect(new Set(shown.map(([, title]) => title))).toEqual(new Set(['searching']))
+    const shares = shown.map(([, , share]) => Number(share))
+    expect(shares[0]).toBe(0)
+    expect(shares).toEqual([...shares].sort((one, other) => one - other))
+    expect(shares.at(-1)).toBeGreaterThanOrEqual(90)
+  })
+})

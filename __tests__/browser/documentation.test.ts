@@ -13,6 +13,9 @@ const ROOT = dirname(dirname(__dirname))
 const SITE = join(ROOT, 'target', 'site')
 const LINKINATOR = join(ROOT, 'docs', 'site', 'node_modules', 'linkinator', 'build', 'src', 'cli.js')
 
+/** The size of the texts of a screenshot. */
+const PNG_TEXT = 14
+
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css',
   '.html': 'text/html; charset=utf-8',
@@ -144,19 +147,19 @@ describe.each([
   })
 })
 
-test.each(['/algorithms.html', '/local-decisions.html', '/performance.html'])(
+test.each(['/algorithms.html', '/choosing.html', '/local-decisions.html', '/performance.html'])(
   'the plots of %s have legible texts on a phone',
   async (path) => {
     await withPage(path, { viewport: { width: 360, height: 740 } }, async (page) => {
       expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
       const plots = await page
-        .locator('.vp-doc img[src$=".svg"]')
+        .locator('.vp-doc img')
         .evaluateAll((images) =>
           (images as HTMLImageElement[]).map(({ src, width, naturalWidth }) => ({ src, scale: width / naturalWidth })),
         )
       expect(plots.length).toBeGreaterThan(0)
       for (const { src, scale } of plots) {
-        const texts = await (await fetch(src)).text()
+        const texts = src.endsWith('.png') ? `font-size:${PNG_TEXT}px` : await (await fetch(src)).text()
         const sizes = [...texts.matchAll(/font-size:(\d+)px/g)].map(([, size]) => scale * Number(size))
         expect(Math.min(...sizes)).toBeGreaterThanOrEqual(10)
       }

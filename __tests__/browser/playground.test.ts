@@ -168,20 +168,22 @@ describe('the page', () => {
 
 describe.each([
   ['light', {}],
+  ['first-screen', { height: 720 }],
   ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLogs&policy=gcra' }],
   ['phone', { width: 360 }],
-  // The picture in the README: to renew it, run `cp target/playground/readme.png
-  // docs/plots/playground-light.png`.
-  ['readme', { width: 1_040 }],
+  // The picture in docs/choosing.md: to renew it, run `cp target/playground/choosing.png
+  // docs/plots/playground.png`.
+  ['choosing', { width: 700 }],
 ] as const)('seen: %s', (name, visit: Visit) => {
   test('renders, fits its viewport and has no accessibility violation', async () => {
     const page = await open(visit)
     const { y, height } = (await page.locator('.overview').boundingBox()) ?? { y: 0, height: 0 }
-    const part = name === 'readme' ? { clip: { x: 0, y: y - 8, width: 1_040, height: height + 16 } } : {}
-    if (name !== 'readme') {
+    const part = name === 'choosing' ? { clip: { x: 0, y: y - 8, width: 700, height: height + 16 } } : {}
+    const isWhole = name !== 'choosing' && name !== 'first-screen'
+    if (isWhole) {
       await page.getByText('As a table').first().click()
     }
-    await page.screenshot({ path: picturePath(name), fullPage: true, ...part })
+    await page.screenshot({ path: picturePath(name), fullPage: isWhole || name === 'choosing', ...part })
     // Each plot has the colours of its lines and texts, so it is not blank.
     const colours = await page.locator('canvas').evaluateAll((canvases) =>
       (canvases as HTMLCanvasElement[]).map((canvas) => {

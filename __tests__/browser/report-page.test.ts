@@ -7,6 +7,7 @@ import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { tollgate } from '../cli/command.js'
 import { startBrowser } from './browser.js'
+import { picturePath } from './site.js'
 
 const ATTACK = '<img src=x onerror="document.title=1">\'"&</script><script>document.title=2</script>'
 
@@ -165,6 +166,7 @@ test.each([
   ['light', 360],
 ] as const)('has no flaw that axe finds: %s, %i pixels wide', async (scheme, width) => {
   const { page } = await opened(scheme, width)
+  await page.screenshot({ path: picturePath(`report-${scheme}-${width}`), fullPage: true })
   await page.evaluate(axe.source)
   const found = await page.evaluate(async () => {
     const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: { id: string }[] }> } }).axe.run()

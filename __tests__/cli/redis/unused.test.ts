@@ -64,7 +64,7 @@ test.each(CHANGES)(
   '%s under a prefix without keys is refused, and the error names the existing prefixes',
   async (line) => {
     const complaint =
-      /^tollgate: nothing was done: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\blogin\b.*\bshop\b.*; correct --prefix, or --force /
+      /^tollgate: nothing was done: no key at 127\.0\.0\.1:\d+ has the prefix shpo, these have keys: .*\blogin\b.*\bshop\b.*; correct --prefix, or --force /
     await expectRefused(words(line, 'shpo', 'ann', '--policy', FIXED), complaint)
   },
 )
@@ -129,7 +129,7 @@ test.each([
 })
 
 test('inspect reports a prefix without keys, and one with keys of another algorithm', async () => {
-  const none = /^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\bshop\b/m
+  const none = /^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, these have keys: .*\bshop\b/m
   for (const more of [[], ['--policy', FIXED]]) {
     const { code, stdout } = expectQuiet(await tollgate(words('inspect', 'shpo', 'ann', ...more)))
     expect(code).toBe(1)
@@ -151,9 +151,7 @@ test('top reports a prefix without keys, and one without keys of the given polic
   const top = (prefix: string, ...more: string[]) => tollgate(['top', redis.server.url, '--prefix', prefix, ...more])
   const none = expectQuiet(await top('shpo'))
   expect(none.code).toBe(1)
-  expect(none.stdout).toMatch(
-    /^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\bshop\b/m,
-  )
+  expect(none.stdout).toMatch(/^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, these have keys: .*\bshop\b/m)
   const other = expectQuiet(await top('login', '--policy', GCRA))
   expect(other.stdout).toContain('Note: none of these keys belongs to default (gcra), the given policy\n')
   expect(expectQuiet(await top('login', '--policy', FIXED)).stdout).not.toContain('Note')

@@ -23,7 +23,7 @@ function plainEmptyHeads(rules) {
 function focusablePlots(markdown) {
   markdown.core.ruler.push('focusable-plots', ({ tokens }) => {
     tokens.forEach((token, index) => {
-      if (token.children?.some(({ type, attrs }) => type === 'image' && new Map(attrs).get('src').endsWith('.svg'))) {
+      if (token.children?.some(({ type }) => type === 'image')) {
         tokens[index - 1].attrSet('tabindex', '0')
       }
     })

@@ -113,7 +113,7 @@ export function formatNoKeys(prefix: string, server: string, { prefixes, isCompl
   const others = prefixes.filter((other) => other !== prefix)
   const more = others.length > MAX_PREFIXES ? `, and ${others.length - MAX_PREFIXES} more` : ''
   const list = others.slice(0, MAX_PREFIXES).map(escapeControls).join(', ') + more
-  const known = others.length === 0 ? "and no other key is a limiter's" : `the prefixes with keys are ${list}`
+  const known = others.length === 0 ? "and no other key is a limiter's" : `these have keys: ${list}`
   return isComplete
     ? `no key at ${server} has the prefix ${prefix}, ${known}`
     : `none of the scanned keys at ${server} has the prefix ${prefix}, ${known}`

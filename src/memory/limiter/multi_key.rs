@@ -281,9 +281,15 @@ impl<'a> MultiKeyDecision<'a> {
         }
     }
 
-    /// Stores the states of keys without an entry, and the metadata of all keys.
+    /// Stores the metadata of all keys, and the states of keys without an entry.
     fn store_changes(&mut self) {
         let (capacity, now) = (&self.store.capacity, self.now);
+        // The metadata first: a new key may need the capacity that was claimed for it in vain.
+        for policy_key in self.policy_keys.iter_mut().flatten() {
+            let shard = &mut self.shards[policy_key.shard].1;
+            let metadata = std::mem::take(&mut policy_key.metadata);
+            shard.keep_metadata(policy_key.key_ref, metadata, policy_key.claimed, capacity, now);
+        }
         for policy_key in self.policy_keys.iter_mut().flatten() {
             let shard = &mut self.shards[policy_key.shard].1;
             if let Some(WorkingState { state, origin: StateOrigin::Vacant { before, .. } }) =
@@ -292,8 +298,6 @@ impl<'a> MultiKeyDecision<'a> {
             {
                 shard.admit(policy_key.key_ref, state, capacity, now);
             }
-            let metadata = std::mem::take(&mut policy_key.metadata);
-            shard.keep_metadata(policy_key.key_ref, metadata, policy_key.claimed, capacity, now);
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::algorithm::{ChargeRecord, FixedWindow, Gcra, SlidingCounter};
+use crate::policy::ban::BanRule;
 use crate::policy::decision::Status;
 use crate::policy::policy_set::NamedPolicy;
 
@@ -112,6 +113,17 @@ fn a_refused_new_key_takes_no_capacity() {
     let limiter = limiter(9);
     assert_eq!(limiter.take(key("a"), 3, &0).status, Status::Impossible);
     assert_eq!(limiter.store.held_keys(), 0);
+}
+
+/// Found by a test whose two keys happened to share an overflow bucket.
+#[test]
+fn a_rule_for_bans_leaves_the_last_capacity_to_a_new_key() {
+    let rule = BanRule::new(1, &[1, 1_000, 1_000, 1_000]).unwrap();
+    let policies = PolicySet::from(gcra(1)).with_ban(rule);
+    let store = MemoryStore::new(1, (1, 2));
+    let limiter = store.open("test", policies).unwrap();
+    assert_eq!(limiter.take(key("a"), 1, &0).status, Status::AllowedLast);
+    assert_eq!(store.held_keys(), 1, "the key has its own entry");
 }
 
 const BLOCK: Operation = Operation::Block { lasting: 10_000 };

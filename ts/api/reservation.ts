@@ -166,18 +166,10 @@ export type Renewal =
 /** The methods of a limiter without a `slidingCounter` policy. */
 export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
   /**
-   * Takes an estimated number of units, if all of them fit, to be settled later: for work whose
-   * cost is known only when it is done.
+   * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
+   * A reservation that is not settled before `expiresIn` counts as spent.
    *
-   * A reservation that is not settled before it expires counts as spent, also after a crash of the
-   * process. Its units expire with their window or drain, as all others do.
-   *
-   * Rejects with `INVALID_OPTION` for a limiter with a `slidingCounter`. If it rejects with
-   * `charged: 'unknown'`, the units may have been charged.
-   *
-   * A reset of the key discards its reservations. If the policies count by several key dimensions,
-   * this is a reset of the part that the first policy counts by. On the embedded store a key has at
-   * most 10,000 open reservations: a further one rejects with `STORE_FULL`.
+   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
    * @param key - The caller's key.
    * @param units - The estimate: a whole number from 1.

@@ -48,29 +48,12 @@ export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
  */
 export interface Waits<K = string, N extends string = 'default', T extends string = never> {
   /**
-   * Takes units at the first time at which they fit, and resolves at that time: the call's *slot*.
-   * Under several policies the slot is the first time at which all of them admit the call.
+   * Takes units at the first time at which they fit, its *slot*, and resolves at that time; slots come in the
+   * order in which the store decides the calls of all processes. Rejects at once, and takes nothing, with `WAIT_TOO_LONG` if the slot is
+   * further away than `maxWaitMs`, the key is blocked or the cost can never fit, and with `INVALID_OPTION`
+   * under a policy that is not a rate.
    *
-   * Slots are assigned in the order in which the store receives the calls of all processes. Until
-   * the last slot has come no other call is admitted, as long as the store keeps its counts and
-   * decides. So waiting calls proceed one by one, evenly, and the slots obey the law of the policy
-   * as calls do.
-   *
-   * A refused call gets no slot. It rejects immediately with `WAIT_TOO_LONG` if its slot is further
-   * away than `maxWaitMs`, the key is blocked, or the cost can never fit. The error's `decision` is
-   * the refusal, with `retryAfterMs`. With `onTooLong: 'resolve'` the promise resolves with that
-   * decision instead.
-   *
-   * The wait starts when the store's answer arrives, and is measured by a monotonic clock: the
-   * promise does not resolve early. A pending wait keeps the process alive.
-   *
-   * If the `signal` is aborted, the promise rejects immediately with a `TollgateError` whose name
-   * is `'AbortError'`, whose code is `ABORTED` and whose `cause` is the signal's reason. If the
-   * limiter is closed, it rejects with `CLOSED`. The slot is then cancelled, unless a later slot
-   * has been scheduled; later slots do not move. `refund` can return a decision's units once no
-   * slots are scheduled ahead.
-   *
-   * Rejects with `INVALID_OPTION` under a policy that is not a rate.
+   * See `docs/operations.md#wait` for aborting, closing and the order of calls.
    *
    * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
    * microsecond precision.

@@ -24,6 +24,8 @@ mod connection;
 mod inline_io;
 #[cfg(feature = "redis")]
 mod server;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 
 pub use batch::call_batch::CallBatch;
 pub use batch::flush::{CallFailure, Flush};

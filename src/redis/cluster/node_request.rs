@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::redis::batch::pending_calls::{RetryMethod, refusal};
-use crate::redis::batch::script_call::ScriptResult;
+use crate::redis::batch::script_call::{ScriptFailure, ScriptResult};
 use crate::redis::cluster::node_batch;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
@@ -17,6 +17,7 @@ use crate::redis::connection::{Address, ServerTime, command, script_reply};
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
     pub(crate) node: Address,
+    /// The latest deadline of the slot requests.
     pub(crate) deadline: Instant,
     pub(crate) slot_requests: Vec<SlotRequest>,
     /// How many slot requests share commands; they come first.
@@ -102,16 +103,38 @@ impl NodeRequest {
         }
         async move {
             let sending = connection.send_packed_commands(&pipeline, 0, pipeline.len());
-            let replies = tokio::select! {
-                biased;
-                sent = timeout_at(self.deadline, sending) => match sent {
-                    Ok(Ok(replies)) => Ok(self.script_replies(replies)),
-                    Ok(Err(error)) => Err(NodeError::Broken(error.to_string().into())),
-                    Err(_) => Err(NodeError::TimedOut),
-                },
-                Err(_) = removed.changed() => Err(NodeError::Removed),
+            tokio::pin!(sending);
+            let replies = loop {
+                let expires_at = self.next_deadline();
+                tokio::select! {
+                    biased;
+                    sent = timeout_at(expires_at, &mut sending) => match sent {
+                        Ok(Ok(replies)) => break Ok(self.script_replies(replies)),
+                        Ok(Err(error)) => break Err(NodeError::Broken(error.to_string().into())),
+                        Err(_) if expires_at < self.deadline => self.report_expired(expires_at),
+                        Err(_) => break Err(NodeError::TimedOut),
+                    },
+                    Err(_) = removed.changed() => break Err(NodeError::Removed),
+                }
             };
             NodeRequestOutcome { request: self, session_id, replies }
+        }
+    }
+
+    /// The earliest deadline of the slot requests that are not reported yet. Requests of one slot
+    /// are sent together although they were made at different times.
+    fn next_deadline(&self) -> Instant {
+        let pending = self.slot_requests.iter().filter(|request| !request.is_reported());
+        pending.map(SlotRequest::deadline).min().unwrap_or(self.deadline)
+    }
+
+    /// Reports the slot requests whose deadline has come. They stay under way, because later calls
+    /// on their slots must not overtake them.
+    fn report_expired(&mut self, now: Instant) {
+        for request in &mut self.slot_requests {
+            if request.deadline() <= now && !request.is_reported() {
+                request.report_failure(&ScriptFailure::TimedOut);
+            }
         }
     }
 

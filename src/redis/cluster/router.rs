@@ -255,6 +255,11 @@ impl Router {
 
     fn on_reply(&mut self, mut request: SlotRequest, reply: NodeReply, node: &Address) {
         let slot = request.slot;
+        // It must not be sent again: its calls have failed at their deadline.
+        if request.is_reported() {
+            self.queues.complete(slot, []);
+            return;
+        }
         let mut pause = None;
         match reply {
             NodeReply::Answer(answer) => {
@@ -311,8 +316,10 @@ impl Router {
     }
 
     fn fail(&mut self, mut request: SlotRequest, failure: &ScriptFailure) {
-        request.fail(failure);
-        self.completed.push(request);
+        if !request.is_reported() {
+            request.fail(failure);
+            self.completed.push(request);
+        }
     }
 
     /// Fails the queued requests whose deadline has passed, and retries the deferred slots.

@@ -6,7 +6,7 @@
 //! transaction cannot span keys on two nodes.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct SlotQueue {
 pub(crate) struct SlotQueues {
     queues: HashMap<u16, SlotQueue>,
     /// The slots whose first request waits to be sent again.
-    deferred: HashSet<u16>,
+    deferred: BTreeSet<u16>,
     /// The deadlines of requests that had to wait, and their slots.
     deadlines: SlotDeadlines,
     /// The slots that are migrating, and the time until which they count as migrating.

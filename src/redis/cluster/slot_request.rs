@@ -146,6 +146,18 @@ impl SlotRequest {
         false
     }
 
+    /// Reports the calls as failed, while the request is still under way.
+    pub(crate) fn report_failure(&mut self, failure: &ScriptFailure) {
+        self.fail(failure);
+        self.is_completed = true;
+        (self.context.on_results)(&[self.as_answered()]);
+    }
+
+    /// Whether the calls have been reported.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_completed
+    }
+
     fn as_answered(&self) -> AnsweredCalls<'_> {
         AnsweredCalls { flush: &self.flush, answers: &self.answers, calls: Some(&self.calls) }
     }

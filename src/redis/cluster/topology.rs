@@ -1,6 +1,6 @@
 //! The topology of the cluster: its nodes, and the owners of the slots.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const MAX_QUERIED_NODES: usize = 4;
 pub(crate) struct Topology {
     config: NodeConfig,
     seeds: Vec<Address>,
-    pub(crate) nodes: HashMap<Address, ClusterNode>,
+    pub(crate) nodes: BTreeMap<Address, ClusterNode>,
     map: Option<SlotMap>,
     /// Since when no node has reported that the cluster is complete, and the reason.
     failing_since: Option<(Instant, Arc<str>)>,
@@ -61,7 +61,7 @@ impl Topology {
         let mut topology = Self {
             config,
             seeds,
-            nodes: HashMap::new(),
+            nodes: BTreeMap::new(),
             map: None,
             failing_since: Some((Instant::now(), why)),
             queried_at: None,

@@ -26,7 +26,7 @@ use crate::redis::inline_io::socket::InlineSocket;
 pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
 
 /// The address of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// A host (name or IP address) and a port.
     Tcp(String, u16),
@@ -111,6 +111,11 @@ impl Connector {
             CredentialsSource::Provider(provider) => provider.credentials().await?,
         };
         let settings = self.settings(credentials);
+        #[cfg(feature = "simulation")]
+        if let Some(connecting) = crate::redis::simulation::connect(&address.to_string()) {
+            let stream = connecting.await.map_err(text)?;
+            return Session::start(stream, None, &settings).await;
+        }
         match address {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use redis::{Cmd, Value as Reply};
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::redis::batch::pending_calls::PendingCalls;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
@@ -114,7 +114,7 @@ impl PendingRequest {
         if Instant::now() < self.deadline {
             return Some(self);
         }
-        self.fail(&ScriptFailure::Unavailable("there was no time left to send it again".into()))
+        self.fail(&retry_timeout())
     }
 
     /// The commands of the unanswered script calls.
@@ -185,13 +185,18 @@ pub(crate) async fn run(
     loop {
         if in_flight.is_empty() && !retries.is_empty() {
             if retries.iter().any(|pending| pending.calls.is_paused()) {
-                sleep(RETRY_PAUSE).await;
+                let deadlines = retries.iter().map(|pending| pending.deadline);
+                sleep_until(deadlines.fold(Instant::now() + RETRY_PAUSE, Instant::min)).await;
+                retries = fail_expired(retries);
             }
             let mut is_source_sent = false;
             for mut pending in std::mem::take(&mut retries) {
-                pending.calls.send_source_once(&mut is_source_sent);
                 match state.wait_until_up(pending.deadline).await {
+                    Ok(_) if Instant::now() >= pending.deadline => {
+                        retries.extend(pending.fail(&retry_timeout()));
+                    }
                     Ok((session, id)) => {
+                        pending.calls.send_source_once(&mut is_source_sent);
                         in_flight.push_back(unconstrained(send(pending, session, id)));
                     }
                     Err(failure) => retries.extend(pending.fail(&failure)),
@@ -200,6 +205,7 @@ pub(crate) async fn run(
         }
         let may_start = retries.is_empty() && in_flight.len() < MAX_IN_FLIGHT;
         let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.deadline);
+        let retry_deadline = retries.iter().map(|pending| pending.deadline).min();
         tokio::select! {
             biased;
             Some(outcome) = in_flight.next(), if !in_flight.is_empty() => {
@@ -221,8 +227,22 @@ pub(crate) async fn run(
                     Err(failure) => retries.extend(pending.fail(&failure)),
                 }
             }
+            // The requests in flight may have later deadlines than those that wait for them.
+            () = sleep_until(retry_deadline.unwrap_or(deadline)), if retry_deadline.is_some() => {
+                retries = fail_expired(retries);
+            }
         }
     }
+}
+
+/// Fails the requests whose deadline has passed before they could be sent again.
+fn fail_expired(retries: VecDeque<PendingRequest>) -> VecDeque<PendingRequest> {
+    let now = Instant::now();
+    let fail = |pending: PendingRequest| match now < pending.deadline {
+        true => Some(pending),
+        false => pending.fail(&retry_timeout()),
+    };
+    retries.into_iter().filter_map(fail).collect()
 }
 
 /// Waits for the session of the next request. While the request may not start, this waits until
@@ -241,6 +261,11 @@ async fn next_session(
 /// The failure of a request that was queued until its deadline.
 fn queue_timeout() -> ScriptFailure {
     ScriptFailure::Unavailable("too many requests were in flight".into())
+}
+
+/// The failure of script calls that have not run and could not be sent again before the deadline.
+fn retry_timeout() -> ScriptFailure {
+    ScriptFailure::Unavailable("there was no time left to send it again".into())
 }
 
 /// Processes the replies, and returns the request if it must be sent again.

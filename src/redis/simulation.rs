@@ -1,0 +1,32 @@
+//! A network in the place of sockets (feature `simulation`). See `simulation/` beside `src/`.
+
+use std::cell::RefCell;
+use std::io;
+
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connected socket.
+pub trait SimulatedSocket: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> SimulatedSocket for S {}
+
+/// The result of an attempt to connect.
+pub type Connecting = BoxFuture<'static, io::Result<Box<dyn SimulatedSocket>>>;
+
+type Network = Box<dyn Fn(&str) -> Connecting>;
+
+thread_local! {
+    static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+}
+
+/// Sets the network of this thread. It connects all sessions that this thread opens, and receives
+/// addresses such as `host:6379`.
+pub fn set_network(network: impl Fn(&str) -> Connecting + 'static) {
+    NETWORK.set(Some(Box::new(network)));
+}
+
+/// Connects to an address in the network of this thread, if it has one.
+pub(crate) fn connect(address: &str) -> Option<Connecting> {
+    NETWORK.with_borrow(|network| network.as_ref().map(|network| network(address)))
+}

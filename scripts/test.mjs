@@ -97,12 +97,13 @@ function fullSteps(groups) {
   ]
 }
 
-function stepsOf({ name, tests, cargo = [], system = [], typed = [], isChecked = false }) {
+function stepsOf({ name, tests, cargo = [], scripts = [], system = [], typed = [], isChecked = false }) {
   return [
     ...(isChecked ? checks({ typed: ['__tests__'], crates: ' --workspace' }) : []),
     ...typed.map(typesStep),
     ...(tests.length > 0 ? [jestStep(name, tests, ['install', 'build', ...system])] : []),
     ...cargo.map((args) => ({ ...cargoStep(args), needs: system })),
+    ...scripts.map((script) => ({ name: script, command: `node scripts/${script}`, lock: 'cargo' })),
   ]
 }
 

@@ -10,6 +10,7 @@
  * @property {readonly string[]} tests Test files by their paths below `__tests__/`, without
  * `.test.ts`. `*` matches any name, and `{a,b}` either.
  * @property {readonly string[]} [cargo] The arguments of cargo.
+ * @property {readonly string[]} [scripts] Scripts of `scripts/` that compile and run Rust, with their arguments.
  * @property {readonly string[]} [packages] The folders whose packages the tests need besides those
  * of `__tests__/`.
  * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that
@@ -125,6 +126,12 @@ const GROUPS = [
     system: ['ensure-redis'],
     wasm: true,
     tests: ['simulation/twins'],
+  },
+  {
+    name: 'seeds',
+    title: 'connections and clusters in virtual time: ten thousand seeds of faults',
+    tests: [],
+    scripts: ['simulate.mjs --checks', 'simulate.mjs --seeds 10000'],
   },
   {
     name: 'package',

@@ -90,6 +90,12 @@ fn ordered(scenario: &Scenario, calls: &[&Call], world: &World, found: &mut Vec<
     let micros = |time: Duration| time.as_micros() as u64;
     let together = micros(scenario.delays.jitter + GRACE);
     let trip = micros(scenario.delays.min) + together;
+    // The latest time at which something arrives that was sent at a time.
+    let arrival = |sent: u64| {
+        let stalls = world.stalls.iter();
+        let stalls = stalls.filter(|(from, until)| *from <= sent + trip && sent < *until);
+        stalls.map(|(_, until)| *until).max().unwrap_or(sent) + trip
+    };
     for call in calls {
         let Some((_, Ok(decision))) = &call.outcome else { continue };
         let before = last.insert(call.client, (decision, call));
@@ -99,11 +105,10 @@ fn ordered(scenario: &Scenario, calls: &[&Call], world: &World, found: &mut Vec<
         };
         let refused_at = world.refused.get(before.marker.as_bytes());
         let submitted = EPOCH + micros(call.submitted);
-        let stalls = world.stalls.iter();
-        let stalls = stalls.filter(|(from, until)| *from <= submitted + trip && submitted < *until);
-        let sent = stalls.map(|(_, until)| *until).max().unwrap_or(submitted);
-        let is_overtaken =
-            refused_at.is_some_and(|at| at + together >= decision.at || sent + trip >= decision.at);
+        let is_overtaken = refused_at.is_some_and(|&at| {
+            let was_under_way = submitted <= arrival(at) && decision.at <= arrival(submitted);
+            was_under_way || decision.at <= at + together
+        });
         if world.is_cluster || !is_overtaken {
             found.push(format!("a call took effect before an earlier one: {call:?}, {before:?}"));
         }

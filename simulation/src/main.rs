@@ -1,12 +1,11 @@
 //! Simulates the Redis path of the engine in virtual time, driven by a seed.
 //!
-//! ```text
-//! cargo run --release -- --seeds 1000 [--from 0]   plays many seeds, and lists those that fail
-//! cargo run --release -- --seed 17                 plays one seed, and prints what happens
-//! ```
+//! README.md describes the faults and the invariants.
 //!
-//! The engine is the real one: batches, connections, cluster, resends, deadlines. The sockets are
-//! simulated (`network.rs`), and so are the servers (`server/`), which run the real scripts in Lua.
+//! ```text
+//! --seeds 1000 [--from 0]   plays many seeds, and prints those that fail
+//! --seed 17                 plays one seed, and prints what happens
+//! ```
 
 mod check;
 mod network;

@@ -8,11 +8,14 @@ use super::resp::Reply;
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Text(Vec<u8>),
-    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    Hash(Hash),
     List(Vec<Vec<u8>>),
     /// Sorted by score, then by member.
     Sorted(Vec<(f64, Vec<u8>)>),
 }
+
+/// Fields and their values, in the order of their insertion.
+type Hash = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The value of a key, and its expiry.
 #[derive(Debug, Clone, PartialEq)]
@@ -316,7 +319,7 @@ impl Keyspace {
         }
     }
 
-    fn hash(&self, key: &[u8]) -> Result<Option<&Vec<(Vec<u8>, Vec<u8>)>>, String> {
+    fn hash(&self, key: &[u8]) -> Result<Option<&Hash>, String> {
         match self.0.get(key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Hash(hash)) => Ok(Some(hash)),
@@ -354,7 +357,7 @@ impl Keyspace {
         }
     }
 
-    fn hash_mut(&mut self, key: &[u8]) -> Result<&mut Vec<(Vec<u8>, Vec<u8>)>, String> {
+    fn hash_mut(&mut self, key: &[u8]) -> Result<&mut Hash, String> {
         match self.value_mut(key, Value::Hash(Vec::new())) {
             Value::Hash(hash) => Ok(hash),
             _ => Err(WRONG_TYPE.into()),

@@ -8,6 +8,9 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use super::keyspace::{Entry, Keyspace};
 use super::resp::Reply;
 
+/// Whether a server with these keys lets a script use a key.
+pub(crate) type KeyPermission = Box<dyn Fn(&Keyspace, &[u8]) -> bool>;
+
 /// The state of the server while it runs a script.
 pub(crate) struct ScriptContext {
     pub(crate) keys: Keyspace,
@@ -15,8 +18,7 @@ pub(crate) struct ScriptContext {
     pub(crate) now: u64,
     /// The keys that the script wrote, with their values before it.
     pub(crate) written: Vec<(Vec<u8>, Option<Entry>)>,
-    /// Whether the server lets scripts use a key.
-    pub(crate) may_use: Box<dyn Fn(&Keyspace, &[u8]) -> bool>,
+    pub(crate) may_use: KeyPermission,
     /// The server's error for commands that write, if it refuses them.
     pub(crate) refuses_writes: Option<&'static str>,
 }

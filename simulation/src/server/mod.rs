@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tollgate::redis::{Address, SLOTS, Script, slot_of};
 
 use self::keyspace::Keyspace;
-use self::lua::ScriptContext;
+use self::lua::{KeyPermission, ScriptContext};
 use self::resp::{Reply, next_command};
 use crate::locked;
 use crate::network::{self, Delays, LinkControl, Socket};
@@ -480,11 +480,7 @@ impl World {
     }
 
     /// The keys that a script may use: those it declares, and in a cluster all keys of the node.
-    fn usable_keys(
-        &self,
-        node: usize,
-        declared: &[Vec<u8>],
-    ) -> Box<dyn Fn(&Keyspace, &[u8]) -> bool> {
+    fn usable_keys(&self, node: usize, declared: &[Vec<u8>]) -> KeyPermission {
         if !self.is_cluster {
             return Box::new(|_, _| true);
         }

@@ -4,9 +4,11 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import type * as TypeScript from 'typescript'
 import { ROOT } from '../docs/pages.js'
-import type * as TypeScript from './node_modules/typescript-5.4/lib/typescript.js'
 
+// The oldest version that the package supports. It is installed with the packages of this folder only, so the types
+// are those of the tests' own version.
 const ts = createRequire(__filename)('typescript-5.4') as typeof TypeScript
 
 const FILE = join(ROOT, '__tests__', 'package', 'editor.ts')

@@ -1,9 +1,5 @@
 //! The simulated servers: standalone, with replicas under Sentinel, or a cluster.
 
-pub(crate) mod keyspace;
-pub(crate) mod lua;
-pub(crate) mod resp;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,10 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, sleep_until};
 use tollgate::redis::{Address, SLOTS, Script, slot_of};
+use tollgate_simulated_redis::keyspace::Keyspace;
+use tollgate_simulated_redis::lua::{self, KeyPermission, ScriptContext};
+use tollgate_simulated_redis::resp::{Reply, next_command};
 
-use self::keyspace::Keyspace;
-use self::lua::{KeyPermission, ScriptContext};
-use self::resp::{Reply, next_command};
 use crate::locked;
 use crate::network::{self, Delays, LinkControl, Socket};
 

@@ -2,7 +2,7 @@
 
 /// A reply of the server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reply {
+pub enum Reply {
     Status(&'static str),
     Error(String),
     Number(i64),
@@ -12,16 +12,16 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(crate) fn text(text: impl Into<Vec<u8>>) -> Self {
+    pub fn text(text: impl Into<Vec<u8>>) -> Self {
         Self::Text(text.into())
     }
 
-    pub(crate) fn error(text: impl Into<String>) -> Self {
+    pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())
     }
 
     /// Appends the reply in RESP2.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Status(text) => out.extend(format!("+{text}\r\n").bytes()),
             Self::Error(text) => out.extend(format!("-{text}\r\n").bytes()),
@@ -41,7 +41,7 @@ impl Reply {
 }
 
 /// Takes the next command from the start of the buffer, if it is complete.
-pub(crate) fn next_command(buffer: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
+pub fn next_command(buffer: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
     let mut at = 0;
     let count = line(buffer, &mut at, b'*')?;
     let mut words = Vec::new();

@@ -5,22 +5,22 @@ use std::collections::HashMap;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::keyspace::{Entry, Keyspace};
-use super::resp::Reply;
+use crate::keyspace::{Entry, Keyspace};
+use crate::resp::Reply;
 
 /// Whether a server with these keys lets a script use a key.
-pub(crate) type KeyPermission = Box<dyn Fn(&Keyspace, &[u8]) -> bool>;
+pub type KeyPermission = Box<dyn Fn(&Keyspace, &[u8]) -> bool>;
 
 /// The state of the server while it runs a script.
-pub(crate) struct ScriptContext {
-    pub(crate) keys: Keyspace,
+pub struct ScriptContext {
+    pub keys: Keyspace,
     /// The time, in microseconds since the epoch. It stands still.
-    pub(crate) now: u64,
+    pub now: u64,
     /// The keys that the script wrote, with their values before it.
-    pub(crate) written: Vec<(Vec<u8>, Option<Entry>)>,
-    pub(crate) may_use: KeyPermission,
+    pub written: Vec<(Vec<u8>, Option<Entry>)>,
+    pub may_use: KeyPermission,
     /// The server's error for commands that write, if it refuses them.
-    pub(crate) refuses_writes: Option<&'static str>,
+    pub refuses_writes: Option<&'static str>,
 }
 
 thread_local! {
@@ -35,7 +35,7 @@ struct Interpreter {
 }
 
 /// Runs a script, and returns its reply and the server's state after it.
-pub(crate) fn run(
+pub fn run(
     source: &[u8],
     keys: &[Vec<u8>],
     arguments: &[Vec<u8>],
@@ -139,7 +139,7 @@ fn word(value: &Value) -> Option<Vec<u8>> {
 }
 
 /// A number as C's `%.17g` writes it.
-pub(crate) fn number_text(number: f64) -> String {
+pub fn number_text(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e17 {
         return format!("{number:.0}");
     }

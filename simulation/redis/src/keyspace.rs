@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::resp::Reply;
+use crate::resp::Reply;
 
 /// A stored value. The collections are lists: the scripts keep them short.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ type Hash = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The value of a key, and its expiry.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub struct Entry {
     value: Value,
     /// In milliseconds since the epoch.
     expires_at: Option<u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 
 /// The keys of a server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Keyspace(HashMap<Vec<u8>, Entry>);
+pub struct Keyspace(HashMap<Vec<u8>, Entry>);
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_A_NUMBER: &str = "ERR value is not an integer or out of range";
@@ -37,7 +37,7 @@ type Answer = Result<Reply, String>;
 
 impl Keyspace {
     /// Whether a command writes.
-    pub(crate) fn is_write(command: &str) -> bool {
+    pub fn is_write(command: &str) -> bool {
         matches!(
             command,
             "SET"
@@ -61,7 +61,7 @@ impl Keyspace {
     }
 
     /// Executes a command at a time in milliseconds since the epoch.
-    pub(crate) fn execute(&mut self, command: &str, words: &[Vec<u8>], now: u64) -> Reply {
+    pub fn execute(&mut self, command: &str, words: &[Vec<u8>], now: u64) -> Reply {
         for key in words {
             if self.0.get(key).and_then(|entry| entry.expires_at).is_some_and(|at| at <= now) {
                 self.0.remove(key);
@@ -377,17 +377,17 @@ impl Keyspace {
     }
 
     /// The value of a key, expired or not.
-    pub(crate) fn entry(&self, key: &[u8]) -> Option<&Entry> {
+    pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
         self.0.get(key)
     }
 
     /// Whether a key exists now.
-    pub(crate) fn has(&self, key: &[u8], now: u64) -> bool {
+    pub fn has(&self, key: &[u8], now: u64) -> bool {
         self.0.get(key).is_some_and(|entry| entry.expires_at.is_none_or(|at| at > now))
     }
 
     /// Moves the keys for which `moves` is true, and which have not expired, to another server.
-    pub(crate) fn move_keys(&mut self, to: &mut Self, now: u64, moves: impl Fn(&[u8]) -> bool) {
+    pub fn move_keys(&mut self, to: &mut Self, now: u64, moves: impl Fn(&[u8]) -> bool) {
         self.0.retain(|_, entry| entry.expires_at.is_none_or(|at| at > now));
         to.0.extend(self.0.extract_if(|key, _| moves(key)));
     }
@@ -422,7 +422,7 @@ fn members<'a>(entries: impl Iterator<Item = &'a (f64, Vec<u8>)>, with_scores: b
     for (score, member) in entries {
         texts.push(Reply::text(member.clone()));
         if with_scores {
-            texts.push(Reply::text(super::lua::number_text(*score)));
+            texts.push(Reply::text(crate::lua::number_text(*score)));
         }
     }
     Reply::Array(texts)

@@ -24,6 +24,7 @@ import {
 import { Keys } from '../../ts/input/keys.js'
 import { algorithmOf } from '../../ts/policies/policy.js'
 import { type PolicySet, policySetOf } from '../../ts/policies/policy-set.js'
+import { cases } from '../cases.js'
 import { FakeClock } from '../clock.js'
 import { DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
@@ -325,7 +326,8 @@ describe.each(Object.entries(POLICIES))('%s', (_, policies) => {
         }
       }
     })
-    await fc.assert(property, { numRuns: 20 })
-    expect(leased).toBeGreaterThan(20)
+    const params = cases(20)
+    await fc.assert(property, params)
+    expect(leased).toBeGreaterThan(params.numRuns)
   })
 })

@@ -11,6 +11,7 @@ import type { Operation, OperationResult } from '../../ts/backends/operation.js'
 import { MemoryStore, type Policies, type Policy } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
+import { cases } from '../cases.js'
 import { SAMPLES } from '../policies/samples.js'
 import { DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
@@ -133,7 +134,7 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
       await Promise.all(pending)
     },
   )
-  await fc.assert(property, { numRuns: 100 })
+  await fc.assert(property, cases(100))
   expect(cached).toBeGreaterThan(0)
 })
 

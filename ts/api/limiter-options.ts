@@ -1,6 +1,7 @@
 import { Store } from '../backends/limiter-backend.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, prefixOf, trueOrFalse } from '../input/options.js'
+import { suggestionFor } from '../input/suggestion.js'
 import { isPolicyLike } from '../policies/policy.js'
 import type { BanRule } from '../policies/policy-set.js'
 import { banRuleOf } from './ban.js'
@@ -39,7 +40,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     throw new TollgateError('INVALID_OPTION', `RateLimiter ${rule}`)
   }
   const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver', 'ban', 'blockFor'] as const
-  const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
+  const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names, adviceOnName)
   const { store, prefix, tag, onStoreFailure, local, takeOver = false, ban, blockFor } = given
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
@@ -64,6 +65,16 @@ export function isClient(value: unknown): boolean {
 
 /** Tells how to use a Redis client of another package, for messages. */
 export const CLIENT_ADVICE = "'tollgate/wasm' accepts a client: RedisStore.from(client)"
+
+/** Tells where a number of a policy, or a key, belongs. */
+function adviceOnName(name: string): string | undefined {
+  const meant = suggestionFor(name, ['limit', 'period', 'burst', 'key'])
+  return meant === undefined
+    ? undefined
+    : meant === 'key'
+      ? 'the key is an argument of take(key)'
+      : 'its numbers belong to its policy: new RateLimiter(gcra({ limit, period }))'
+}
 
 function adviceOnStore(store: unknown): string | undefined {
   if (typeof store === 'function') {

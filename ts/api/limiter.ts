@@ -19,7 +19,7 @@ import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
-import { addForeignMethods } from './foreign-methods.js'
+import { addForeignMethods, FOREIGN_LIMITER_METHODS } from './foreign-methods.js'
 import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
@@ -424,7 +424,7 @@ export class Limiter {
   }
 }
 
-addForeignMethods(Limiter.prototype)
+addForeignMethods(Limiter.prototype, 'RateLimiter', FOREIGN_LIMITER_METHODS)
 
 /** The operation that refunds units of a decision. */
 function refundOperationFor(policySet: PolicySet, decision: Decision, units: number): RefundOperation {

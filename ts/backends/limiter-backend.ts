@@ -1,5 +1,6 @@
 import type { Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
+import { addForeignMethods, FOREIGN_STORE_METHODS } from '../api/foreign-methods.js'
 import type { Keys } from '../input/keys.js'
 import { realTime, type WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -138,3 +139,5 @@ export abstract class Store {
    */
   abstract open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): LimiterBackend
 }
+
+addForeignMethods(Store.prototype, 'A store', FOREIGN_STORE_METHODS)

@@ -1,6 +1,6 @@
 import type { TollgateErrorCode } from '../api/error.js'
 import { Warnings } from '../platform/warning.js'
-import { checkCount, invalid, wholeNumber } from './options.js'
+import { checkCount, invalid } from './options.js'
 
 /**
  * A duration: a string with a unit, such as `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'` or
@@ -90,12 +90,11 @@ export function millisOfOption(code: TollgateErrorCode, option: string, value: u
  * number or as a duration string.
  */
 export function wholeMillis(option: string, value: unknown, min: number, max: number): number {
-  if (typeof value !== 'string' || /^\d*$/.test(value)) {
-    return wholeNumber('INVALID_OPTION', option, value, min, max)
-  }
-  const millis = millisOf('INVALID_OPTION', option, value)
-  if (!Number.isSafeInteger(millis) || millis < min || millis > max) {
-    throw invalid('INVALID_OPTION', option, `must be a whole number from ${min} to ${max} milliseconds`, value)
+  const isBareText = typeof value === 'string' && /^\d+$/.test(value)
+  const millis = typeof value === 'string' && !isBareText ? millisOf('INVALID_OPTION', option, value) : value
+  if (typeof millis !== 'number' || !Number.isSafeInteger(millis) || millis < min || millis > max) {
+    const advice = isBareText ? `write ${value}, or '${value}ms'` : undefined
+    throw invalid('INVALID_OPTION', option, `must be a whole number from ${min} to ${max} milliseconds`, value, advice)
   }
   return millis
 }
@@ -179,9 +178,13 @@ function unitOf(word: string): DurationUnit | undefined {
 /** The duration string that was probably meant: `'1m'` for `'minute'`, `'10s'` for `'10 S'`. */
 function adviceOn(value: unknown): string | undefined {
   const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
-  const [, number = '', word = ''] = /^(\d+(?:\.\d+)?)?\s*([a-z]*)$/.exec(text) ?? []
+  const parts = /^(\d+(?:\.\d+)?)?\s*([a-z]*)$/.exec(text)
+  if (parts === null || text === '') {
+    return undefined
+  }
+  const [, number = '', word = ''] = parts
   const unit = word === '' ? 's' : unitOf(word)
-  return unit === undefined || text === '' || (Number(number) === 0 && number !== '')
+  return unit === undefined || (Number(number) === 0 && number !== '')
     ? undefined
     : `did you mean '${number || 1}${unit}'?`
 }

@@ -37,12 +37,14 @@ const MAX_LISTED = 8
  * Checks that a value is an object with no other options than these.
  *
  * @param where - The function that has the options, for the message.
+ * @param adviceOn - How to fix a name that is none of these, where this can be guessed.
  */
 export function optionsOf<const Names extends readonly string[]>(
   code: TollgateErrorCode,
   where: string,
   value: unknown,
   names: Names,
+  adviceOn: (name: string) => string | undefined = () => undefined,
 ): { readonly [Name in Names[number]]?: unknown } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     const listed = names.length > MAX_LISTED ? [...names.slice(0, MAX_LISTED), '…'] : names
@@ -53,7 +55,9 @@ export function optionsOf<const Names extends readonly string[]>(
       const meant = suggestionFor(name, names)
       const all = `t takes ${names.join(', ')}`
       const advice =
-        meant === undefined ? `i${all}` : `did you mean ${shown(meant)}?${names.length > MAX_LISTED ? '' : ` I${all}`}`
+        meant === undefined
+          ? (adviceOn(name) ?? `i${all}`)
+          : `did you mean ${shown(meant)}?${names.length > MAX_LISTED ? '' : ` I${all}`}`
       throw new TollgateError(code, `${where} has no option ${shown(name)}; ${advice}`)
     }
   }

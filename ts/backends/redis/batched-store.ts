@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
+import { addForeignMethods, FOREIGN_CLIENT_METHODS } from '../../api/foreign-methods.js'
 import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
@@ -83,6 +84,8 @@ export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
     return new RedisBackend(context, shared.queue.callBuffer, policySet, tag, use(callBuffer))
   }
 }
+
+addForeignMethods(BatchedStore.prototype, 'RedisStore', FOREIGN_CLIENT_METHODS)
 
 /** A timeout. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedTimeout(name: string, milliseconds: unknown): number {

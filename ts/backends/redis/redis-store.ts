@@ -171,6 +171,13 @@ function optionsOfArguments(args: readonly unknown[]): RedisStoreOptions {
   if (isClient(first)) {
     throw new TollgateError('INVALID_OPTION', `RedisStore connects by itself: ${CLIENT_ADVICE}`)
   }
+  if (typeof first === 'number' || typeof second === 'number') {
+    const advice = 'write new RedisStore({ host, port })'
+    throw new TollgateError('INVALID_OPTION', `RedisStore takes a URL or an object of options, got a port: ${advice}`)
+  }
+  if (first instanceof URL) {
+    throw new TollgateError('INVALID_OPTION', 'RedisStore takes its URL as a text: write new RedisStore(url.href)')
+  }
   const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
   checkCount(args.length, isUrl ? 2 : 1, `RedisStore takes ${rule}`, 'put all options in one object')
   const options =

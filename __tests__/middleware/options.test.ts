@@ -66,6 +66,12 @@ describe('an invalid option is an error immediately', () => {
     await expect(appOf(RateLimitModule.forRoot(options))).rejects.toThrow(invalid('RateLimit', rule))
   })
 
+  test('a Web handler is a function', () => {
+    const rule = invalid('withRateLimit', 'takes a handler .* write withRateLimit\\(handler, { limiter, key }\\)')
+    expect(() => withRateLimit({ limiter, key } as never, undefined as never)).toThrow(rule)
+    expect(() => withRateLimit({ limiter, key } as never, (async () => new Response()) as never)).toThrow(rule)
+  })
+
   test('a limiter whose keys have parts requires a key function', () => {
     const parts = new RateLimiter(gcra({ limit: 1, period: '1s', per: 'account' }))
     expect(() => forExpress({ limiter: parts } as never)).toThrow(invalid('key must be given'))

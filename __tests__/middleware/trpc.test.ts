@@ -143,6 +143,16 @@ test('cost, skip and onRefused get the call; a missing key is a bad request', as
   expect((await limiter.peek('ann')).used).toBe(4)
 })
 
+test.each([
+  [401, 'UNAUTHORIZED', 401],
+  [403, 'FORBIDDEN', 403],
+  [418, 'BAD_REQUEST', 400],
+])('onInvalidInput: the status %p is code %p', async (statusCode, code, httpStatus) => {
+  const onInvalidInput = () => ({ statusCode, message: 'no user' })
+  await using app = await served({ limiter: limiterOf(1), onInvalidInput })
+  expect(await errorOf(app.call(1, ''))).toMatchObject({ code, httpStatus, message: 'no user' })
+})
+
 test('refundWhen: the units of a failed call come back', async () => {
   const limiter = limiterOf(5)
   await using app = await served({ limiter, refundWhen: 'failed' })

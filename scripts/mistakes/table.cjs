@@ -69,6 +69,8 @@ function mistakesOf(tollgate, rateLimit) {
     [() => rateLimit({ limiter, keyGenerator: () => 'ann' }), /did you mean "key"\?/],
     [() => rateLimit({ limiter, status: 403 }), /did you mean "statusCode"\?/],
     [() => rateLimit({ limiter, requestPropertyName: 'limit' }), /did you mean "requestProperty"\?/],
+    [() => rateLimit({ limiter, onStoreFailure: 'allow' }), /new RateLimiter\(policy, { onStoreFailure }\)/],
+    [() => rateLimit({ limiter, prefix: 'api' }), /new RateLimiter\(policy, { prefix }\)/],
     [() => rateLimit({ limiter, passOnStoreError: true }), /did you mean "onError"\?/],
     [() => rateLimit({ limiter, ipv6Subnet: 64 }), /did you mean "key"\?/],
     [

@@ -63,12 +63,12 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
   handler: (request: LimitedRequest<N, P>, ...rest: Rest) => Awaitable<Response>,
   options: FetchRateLimitOptions<K, N, Rest, P>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  checkCount(
-    arguments.length,
-    2,
-    'withRateLimit takes a handler and an object of options',
-    'write withRateLimit(handler, { limiter, key })',
-  )
+  const rule = 'withRateLimit takes a handler and an object of options'
+  const advice = 'write withRateLimit(handler, { limiter, key })'
+  checkCount(arguments.length, 2, rule, advice)
+  if (typeof handler !== 'function') {
+    throw new TollgateError('INVALID_OPTION', `${rule}, in this order: ${advice}`)
+  }
   const requestLimiter = new RequestLimiter<FetchArgs<Rest>>(
     'withRateLimit',
     options,

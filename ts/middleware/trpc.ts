@@ -57,6 +57,15 @@ export class RateLimitError extends Error {
   }
 }
 
+/** The codes of calls without a valid key, by the status that `onInvalidInput` gives. */
+const BAD_REQUESTS: { readonly [status: number]: TRPCError['code'] } = {
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  422: 'UNPROCESSABLE_CONTENT',
+  499: 'CLIENT_CLOSED_REQUEST',
+}
+
 type AnyCall = TrpcCall<object, object, object, unknown>
 
 const ADAPTER: FrameworkAdapter<[call: AnyCall]> = {
@@ -96,10 +105,7 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
         return next({ ctx: {} })
       case 'invalid': {
         const { status, message } = outcome.response
-        throw new TRPCError({
-          code: status === 499 ? 'CLIENT_CLOSED_REQUEST' : 'BAD_REQUEST',
-          message: textOf(message),
-        })
+        throw new TRPCError({ code: BAD_REQUESTS[status] ?? 'BAD_REQUEST', message: textOf(message) })
       }
       case 'refuse': {
         const message = textOf((await requestLimiter.refusalFor(outcome.decision, args)).message)

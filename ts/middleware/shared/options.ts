@@ -257,6 +257,9 @@ const NAMES = [
   'observe',
 ] as const
 
+/** Options of a limiter that users look for here. */
+const OPTIONS_OF_LIMITER: readonly string[] = ['prefix', 'onStoreFailure', 'ban', 'blockFor', 'local', 'tag']
+
 const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] satisfies HeaderForm[]
 
 /**
@@ -278,10 +281,17 @@ export function checkedOptions<R extends readonly unknown[]>(
   if (option !== undefined) {
     throw new TollgateError('INVALID_OPTION', `${where} takes an object of options: ${where}({ ${option} })`)
   }
-  const given: { readonly [Name in (typeof NAMES)[number]]?: unknown } = optionsOf('INVALID_OPTION', where, value, [
-    ...NAMES,
-    ...others,
-  ])
+  const names = [...NAMES, ...others]
+  const given: { readonly [Name in (typeof NAMES)[number]]?: unknown } = optionsOf(
+    'INVALID_OPTION',
+    where,
+    value,
+    names,
+    (name) => {
+      const isLimiters = OPTIONS_OF_LIMITER.includes(name)
+      return isLimiters ? `it is an option of the limiter: new RateLimiter(policy, { ${name} })` : undefined
+    },
+  )
   const limiter = limiterOf(where, given.limiter)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
     functionOf(`${where}: ${name}`, given[name])

@@ -259,11 +259,29 @@ function mistakesOf(tollgate, rateLimit) {
     [() => rateLimit({ limiter: login, key: (req) => ({ ip: req.ip }) }), /key\.account must be a string/],
     [() => rateLimit({ limiter }), /Set your framework's option \(trust proxy/, { 'x-forwarded-for': '192.0.2.9' }],
   ]
+  /** Settings and middlewares of an app that admit clients too often, or count them twice. */
+  const apps = [
+    [
+      "app.set('trust proxy', true).use(rateLimit({ limiter }))",
+      () => through(rateLimit({ limiter }), { ...request, app: { get: () => true } }),
+      /number of your proxies or their addresses \(Express: trust proxy/,
+    ],
+    [
+      'app.use(rateLimit({ limiter }), rateLimit({ limiter }))',
+      async () => {
+        const sent = { ...request }
+        await through(rateLimit({ limiter }), sent)
+        await through(rateLimit({ limiter }), sent)
+      },
+      /Remove one of its middlewares, or give the route a limiter of its own/,
+    ],
+  ]
   const called = (run) => String(run).replace(/^(async )?\(\) => /, '')
   const through = (middleware, sent) => new Promise((done) => middleware(sent, responseTo(done), done))
   const mistakes = [
     ...table.map(([run, hint, name]) => ({ call: called(run), run, hint, ...(name && { name }) })),
     ...warned.map(([run, hint]) => ({ call: called(run), run, hint, isWarning: true })),
+    ...apps.map(([call, run, hint]) => ({ call, run, hint, isWarning: true })),
     ...middlewares.map(([make, hint, headers = {}]) => {
       const run = () => through(make(), { ...request, headers })
       return { call: called(make), run, hint, isWarning: true }

@@ -144,12 +144,34 @@ test('policies that differ, or that are not registered, must be given', async ()
   const none = await tollgate(words('block', 'unknown', 'ann', '--for', '1h'))
   expect(none).toMatchObject({ code: 2, stdout: '' })
   expect(none.stderr).toMatch(
-    /^tollgate: block needs the limiter's --policy, .* no limiter with the prefix unknown has/,
+    /^tollgate: block needs the limiter's --policy, .* no limiter with the prefix unknown has .*, and its keys belong to default \(gcra\)$/m,
   )
+  const typo = await tollgate(words('block', 'unknwon', 'ann', '--for', '1h'))
+  expect(typo).toMatchObject({ code: 2, stdout: '' })
+  expect(typo.stderr).toMatch(/no key at .* has the prefix unknwon, these have keys: .*unknown/)
   const entries = ['default: gcra burst=1 limit=1 period=1s', 'default: fixedWindow limit=1 window=1s']
   await redis.server.command('ZADD', 'unknown:~policies', '1', entries[0] as string, '2', entries[1] as string)
   const both = await tollgate(words('block', 'unknown', 'ann', '--for', '1h'))
   expect(both).toMatchObject({ code: 2, stdout: '' })
   expect(both.stderr).toMatch(/have used "default: gcra" and "default: fixedWindow"/)
   expect((await limiter.peek('ann')).status).toBe('allowed')
+})
+
+test('given policies must have the registered numbers: others could remove its counts', async () => {
+  await using limiter = limiterOf('numbers', fixedWindow({ limit: 20, window: '1d' }))
+  await limiter.take('ann', 3)
+  await register(limiter, 'numbers')
+  const block = (window: string, ...more: string[]) => {
+    const policy = `fixedWindow limit=20 window=${window}`
+    return tollgate(words('block', 'numbers', 'ann', '--for', '1s', '--policy', policy, ...more))
+  }
+  const other = await block('1s')
+  expect(other).toMatchObject({ code: 2, stdout: '' })
+  expect(other.stderr).toMatch(
+    /^tollgate: nothing was done: .* use "default: fixedWindow .*window=1d", not "default: fixedWindow .*window=1s"; omit --policy/,
+  )
+  expect(await limiter.peek('ann')).toMatchObject({ status: 'allowed', used: 3 })
+  expectQuiet(await block('24h'))
+  expect(await limiter.peek('ann')).toMatchObject({ status: 'blocked', used: 3 })
+  expectQuiet(await block('1s', '--force'))
 })

@@ -17,7 +17,16 @@ import {
 } from './connect/options.js'
 import { formatInspection, formatKey } from './format-inspection.js'
 import { inspectKey, mismatches } from './inspect.js'
-import { configOf, keyOf, type LimiterConfig, type PolicyOptions, registeredConfig } from './policies.js'
+import {
+  checkNumbers,
+  configOf,
+  keyOf,
+  type LimiterConfig,
+  needOf,
+  type PolicyOptions,
+  registeredConfig,
+} from './policies.js'
+import { formatNoKeys, formatPolicyList, scanUsage } from './usage.js'
 
 /** The options of commands that change a key. */
 export interface MutateOptions extends RedisCommandOptions, PolicyOptions {
@@ -55,7 +64,8 @@ export interface Mutation {
 const CHECK_HELP = `
 The policies:
   Without --policy and --policies, the command uses the policies that limiters with the prefix have registered in the last
-  90 minutes. It fails if they differ.
+  90 minutes. It fails if they differ. Policies that are given must have the registered numbers, if there are any:
+  other numbers could remove counts from the key's state.
 
 The check before a change:
   The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other
@@ -85,9 +95,18 @@ export async function mutate(
   terminal: Terminal,
   { name, messages: [did, would], noop, refusesCalls = false, needsNumbers = false, prepare }: Mutation,
 ): Promise<ExitCode> {
-  const registered = async ({ reader }: Connection, prefix: string) => {
-    const { registeredPolicies } = await reader.find({ prefix, policies: [], key: prefix })
-    return registeredConfig(registeredPolicies, prefix, name, needsNumbers)
+  const registered = async (connection: Connection, prefix: string) => {
+    const [first, ...more] = await registeredTexts(connection, prefix)
+    if (first !== undefined) {
+      return registeredConfig([first, ...more], prefix, name, needsNumbers)
+    }
+    const why = `no limiter with the prefix ${prefix} has registered its policies in the last 90 minutes`
+    const usage = await scanUsage(connection, { prefix, forMs: options.scan })
+    const found =
+      usage.policies.length === 0
+        ? formatNoKeys(prefix, connection.name, usage)
+        : `its keys belong to ${formatPolicyList(usage.policies)}`
+    throw usageError(`${needOf(name)}: ${why}, and ${found}`)
   }
   const prepareWith = async (config: LimiterConfig) => {
     const run = prepare(config)
@@ -104,6 +123,9 @@ export async function mutate(
     const search = { names: undefined, scanMs: 0 }
     const { config, run, key } = ready ?? (await prepareWith(await registered(connection, options.prefix)))
     const before = await checkUsage(connection, options, config, options.force === true ? undefined : options.scan)
+    if (ready !== undefined && options.force !== true) {
+      checkNumbers(config, await registeredTexts(connection, options.prefix), options.prefix)
+    }
     if (options.dryRun !== true) {
       const limiter = connection.limiter(config, options.prefix, options.tag)
       try {
@@ -127,6 +149,11 @@ export async function mutate(
     )
   }
   return isNoop ? EXIT.no : EXIT.fine
+}
+
+/** The policies that limiters have registered for a prefix, as texts. */
+async function registeredTexts({ reader }: Connection, prefix: string): Promise<readonly string[]> {
+  return (await reader.find({ prefix, policies: [], key: prefix })).registeredPolicies
 }
 
 /**

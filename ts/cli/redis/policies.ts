@@ -1,10 +1,11 @@
-import { statesOf } from '../../backends/redis/policy-registry.js'
+import { policySetsText, statesOf } from '../../backends/redis/policy-registry.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import type { Policy } from '../../policies/policy.js'
 import { type Policies, type PolicySet, policySetOf } from '../../policies/policy-set.js'
 import { asUsageError, usageError } from '../failure.js'
 import { policyOrSet, readJson } from '../policies.js'
 import { parsePolicyOptions, parsePolicyText } from '../policy-text.js'
+import { escapeControls } from '../terminal.js'
 
 /** The options with a limiter's policies. */
 export interface PolicyOptions {
@@ -29,25 +30,42 @@ export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | u
   return policies === undefined ? undefined : config(policies, policyOrSet(readJson(policies), policies))
 }
 
+/** The option of tiers and of leases in a registered text. */
+const VARIANT = / (lease|tier)=\S+/g
+
+/**
+ * Throws if limiters have registered policies with other numbers: a change under these numbers could
+ * remove counts from the state of the key.
+ *
+ * @throws {CommandFailure}
+ */
+export function checkNumbers({ policySet }: LimiterConfig, texts: readonly string[], prefix: string): void {
+  const registered = texts.flatMap((text) => text.replace(VARIANT, '').split('; '))
+  const given = policySetsText([policySet]).split('; ')
+  const other = given.find((text) => !registered.includes(text))
+  if (registered.length > 0 && other !== undefined) {
+    const used = [...new Set(registered)].map(quoted).join(' and ')
+    const fix = 'omit --policy and --policies, or give these, or --force'
+    throw usageError(`nothing was done: limiters with the prefix ${prefix} use ${used}, not ${quoted(other)}; ${fix}`)
+  }
+}
+
 /**
  * The policies that limiters have registered for a prefix in the last 90 minutes.
  *
+ * @param texts - The registered texts; at least one.
  * @param command - The name of the command that needs them.
  * @param needsNumbers - Whether the command needs their numbers, besides names and algorithms.
- * @throws {CommandFailure} if none are registered, or several that differ.
+ * @throws {CommandFailure} if they differ.
  */
 export function registeredConfig(
-  texts: readonly string[],
+  texts: readonly [string, ...string[]],
   prefix: string,
   command: string,
   needsNumbers: boolean,
 ): LimiterConfig {
-  const text = texts.at(-1)
-  const needs = `${command} needs the limiter's --policy, or --policies`
-  if (text === undefined) {
-    const why = `no limiter with the prefix ${prefix} has registered its policies in the last 90 minutes`
-    throw usageError(`${needs}: ${why}`)
-  }
+  const text = texts.at(-1) as string
+  const needs = needOf(command)
   const kinds = needsNumbers ? texts : texts.map((one) => statesOf(one).join('; '))
   const other = kinds.find((kind) => kind !== kinds.at(-1))
   if (other !== undefined) {
@@ -60,7 +78,7 @@ export function registeredConfig(
   for (const named of text.split('; ')) {
     const [, name = '', policy = ''] = /^([^:]*): (.*)$/.exec(named) ?? []
     if (!policies.has(name)) {
-      policies.set(name, policy.replace(/ (lease|tier)=\S+/g, ''))
+      policies.set(name, policy.replace(VARIANT, ''))
     }
   }
   const where = `the registered policies of ${prefix}`
@@ -69,6 +87,15 @@ export function registeredConfig(
     where,
     single === undefined ? policyOrSet(Object.fromEntries(policies), where) : parsePolicyText(single, where),
   )
+}
+
+function quoted(text: string): string {
+  return `"${escapeControls(text)}"`
+}
+
+/** The need of a command, for messages. */
+export function needOf(command: string): string {
+  return `${command} needs the limiter's --policy, or --policies`
 }
 
 function config(where: string, policies: Policy | Policies): LimiterConfig {

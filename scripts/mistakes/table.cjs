@@ -65,7 +65,10 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RedisStore({ url: 'redis://localhost', timeout: 100 }), /did you mean "commandTimeoutMs"\?/],
     [() => new RedisStore({ url: 'redis://localhost', db: 1 }), /did you mean "database"\?/],
     [() => new MemoryStore({ maxkeys: 1_000 }), /did you mean "maxKeys"\?/],
-    [() => rateLimit({ windowMs: 60_000, max: 100 }), /did you mean "limiter"\?/],
+    [
+      () => rateLimit({ windowMs: 60_000, max: 100 }),
+      /did you mean "limiter"\? Write { limiter: new RateLimiter\(gcra\({ limit, period }\)\) }/,
+    ],
     [() => rateLimit({ limiter, keyGenerator: () => 'ann' }), /did you mean "key"\?/],
     [() => rateLimit({ limiter, status: 403 }), /did you mean "statusCode"\?/],
     [() => rateLimit({ limiter, requestPropertyName: 'limit' }), /did you mean "requestProperty"\?/],

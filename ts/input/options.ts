@@ -54,10 +54,11 @@ export function optionsOf<const Names extends readonly string[]>(
     if (!names.includes(name)) {
       const meant = suggestionFor(name, names)
       const all = `t takes ${names.join(', ')}`
+      const fix = adviceOn(name)
       const advice =
         meant === undefined
-          ? (adviceOn(name) ?? `i${all}`)
-          : `did you mean ${shown(meant)}?${names.length > MAX_LISTED ? '' : ` I${all}`}`
+          ? (fix ?? `i${all}`)
+          : `did you mean ${shown(meant)}?${names.length > MAX_LISTED ? '' : ` I${all}`}${fix === undefined ? '' : ` ${fix}`}`
       throw new TollgateError(code, `${where} has no option ${shown(name)}; ${advice}`)
     }
   }

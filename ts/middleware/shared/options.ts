@@ -260,6 +260,18 @@ const NAMES = [
 /** Options of a limiter that users look for here. */
 const OPTIONS_OF_LIMITER: readonly string[] = ['prefix', 'onStoreFailure', 'ban', 'blockFor', 'local', 'tag']
 
+/** Numbers of a policy that users look for here. */
+const NUMBERS_OF_POLICY: readonly string[] = ['limit', 'max', 'points', 'period', 'window', 'windowMs', 'duration']
+
+/** Tells where an option of a limiter or of its policy belongs. */
+function adviceOnName(name: string): string | undefined {
+  if (NUMBERS_OF_POLICY.includes(name)) {
+    return 'Write { limiter: new RateLimiter(gcra({ limit, period })) }'
+  }
+  const isLimiters = OPTIONS_OF_LIMITER.includes(name)
+  return isLimiters ? `it is an option of the limiter: new RateLimiter(policy, { ${name} })` : undefined
+}
+
 const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] satisfies HeaderForm[]
 
 /**
@@ -287,10 +299,7 @@ export function checkedOptions<R extends readonly unknown[]>(
     where,
     value,
     names,
-    (name) => {
-      const isLimiters = OPTIONS_OF_LIMITER.includes(name)
-      return isLimiters ? `it is an option of the limiter: new RateLimiter(policy, { ${name} })` : undefined
-    },
+    adviceOnName,
   )
   const limiter = limiterOf(where, given.limiter)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {

@@ -5,12 +5,11 @@
  *
  * It edits the sources in place and restores them. They must be unchanged since the last commit.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { tryMutations } from '../scripts/test/mutations.mjs'
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const SIMULATE = fileURLToPath(new URL('../scripts/simulate.mjs', import.meta.url))
 
 /** The seeds that each mutation gets. */
 const SEEDS = '1000'
@@ -64,40 +63,12 @@ const MUTATIONS = {
   ],
 }
 
-if (execFileSync('git', ['status', '--porcelain', 'src', 'lua'], { cwd: ROOT, encoding: 'utf8' }) !== '') {
-  throw new Error('src or lua have changes that are not committed')
-}
-const requested = process.argv.slice(2)
-const names = requested.length > 0 ? requested : Object.keys(MUTATIONS)
-let missed = 0
-for (const name of names) {
-  const found = findingOf(MUTATIONS[name] ?? fail(`no mutation is named ${JSON.stringify(name)}`))
-  missed += found === undefined ? 1 : 0
-  console.log(
-    `${found === undefined ? 'MISSED' : 'found '}  ${name}${found === undefined ? '' : `: ${found.slice(0, 160)}`}`,
-  )
-}
-console.log(`${names.length - missed} of ${names.length} found within ${SEEDS} seeds`)
-process.exitCode = missed > 0 ? 1 : 0
-
-/** The first violation that the simulation finds in the mutated sources. */
-function findingOf([file, text, other]) {
-  const path = join(ROOT, file)
-  const source = readFileSync(path, 'utf8')
-  try {
-    writeFileSync(path, source.includes(text) ? source.replace(text, () => other) : fail(`${file} has no ${text}`))
-    const args = [join(ROOT, 'scripts', 'simulate.mjs'), '--seeds', SEEDS]
-    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 1 << 30 })
-    const finding = /^seed \d+: \d+ violations; the first: .*$/m.exec(stdout)?.[0]
-    if (status !== 0 && finding === undefined) {
-      throw new Error(`${stdout}${stderr}`)
-    }
-    return finding
-  } finally {
-    writeFileSync(path, source)
+tryMutations(MUTATIONS, process.argv.slice(2), () => {
+  const args = [SIMULATE, '--seeds', SEEDS]
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 1 << 30 })
+  const finding = /^seed \d+: \d+ violations; the first: .*$/m.exec(stdout)?.[0]
+  if (status !== 0 && finding === undefined) {
+    throw new Error(`${stdout}${stderr}`)
   }
-}
-
-function fail(reason) {
-  throw new Error(reason)
-}
+  return finding
+})

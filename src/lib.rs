@@ -13,7 +13,7 @@
 //! 8. `node` (feature `node`): the Node addon.
 //! 9. `wasm` (features `wasm` and `wasm-redis`): the WebAssembly modules.
 //!
-//! [`clock`], [`key`], [`time`], [`short_list`] and `protocol` depend on none of these.
+//! [`clock`], [`key`], [`time`], [`short_list`], `sync` and `protocol` depend on none of these.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` describes the design.
 
@@ -28,6 +28,7 @@ pub mod prefixes;
 mod protocol;
 pub mod redis;
 pub mod short_list;
+mod sync;
 pub mod time;
 
 #[cfg(any(feature = "node", feature = "wasm", feature = "wasm-redis"))]

@@ -1,4 +1,4 @@
-// Finds a compiler for WebAssembly.
+// Finds a compiler for WebAssembly, and one with the sources of its standard library.
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -14,6 +14,9 @@ import { join } from 'node:path'
 
 export const TARGET = 'wasm32-unknown-unknown'
 
+/** Debian's compiler comes without a linker for it. */
+const LINKER = 'CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER'
+
 /**
  * The way to run cargo: its arguments, its environment, and the compiler's flags.
  *
@@ -24,20 +27,37 @@ export const TARGET = 'wasm32-unknown-unknown'
  * installed.
  */
 export function toolchain(cache) {
-  const sysroot = run('rustc', ['--print', 'sysroot']).trim()
-  const library = join(sysroot, 'lib', 'rustlib', 'src', 'rust', 'library')
-  if (existsSync(join(library, 'std'))) {
-    return withLibrary('the toolchain, with the sources of its standard library', library, {})
-  }
-  if (existsSync(join(sysroot, 'lib', 'rustlib', TARGET))) {
+  const sysroot = sysrootOfRust()
+  if (!hasSources(sysroot) && existsSync(join(sysroot, 'lib', 'rustlib', TARGET))) {
     return { name: `the toolchain's ${TARGET}`, args: [], env: {}, flags: [] }
   }
-  const debian = debians(cache)
+  const { name, library, env } = compilerWithSources(cache)
   const host = /^host: (.*)$/m.exec(run('rustc', ['-vV']))[1]
-  return withLibrary("Debian's rustc-web", join(debian, 'usr', 'lib', 'rustlib', 'src', 'rust', 'library'), {
-    RUSTC: join(debian, 'bin', 'rustc'),
-    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER: join(sysroot, 'lib', 'rustlib', host, 'bin', 'rust-lld'),
-  })
+  const linker = join(sysroot, 'lib', 'rustlib', host, 'bin', 'rust-lld')
+  return withLibrary(name, library, env.RUSTC === undefined ? env : { ...env, [LINKER]: linker })
+}
+
+/** A compiler with the sources of its standard library, and the environment that selects it. */
+export function compilerWithSources(cache) {
+  const sysroot = sysrootOfRust()
+  if (hasSources(sysroot)) {
+    return { name: 'the toolchain, with the sources of its standard library', library: libraryOf(sysroot), env: {} }
+  }
+  const debian = debians(cache)
+  const env = { RUSTC: join(debian, 'bin', 'rustc') }
+  return { name: "Debian's rustc-web", library: libraryOf(join(debian, 'usr')), env }
+}
+
+function sysrootOfRust() {
+  return run('rustc', ['--print', 'sysroot']).trim()
+}
+
+function libraryOf(sysroot) {
+  return join(sysroot, 'lib', 'rustlib', 'src', 'rust', 'library')
+}
+
+function hasSources(sysroot) {
+  return existsSync(join(libraryOf(sysroot), 'std'))
 }
 
 /** Compiles the standard library, too, without the texts of panics, which are never shown. */

@@ -15,15 +15,18 @@
 #[cfg(feature = "zones")]
 mod database;
 mod date;
+#[cfg(tollgate_loom)]
+mod models;
 mod zone;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 #[cfg(feature = "zones")]
 pub use database::{UnknownZone, is_time_zone};
 pub use zone::{Change, Zone};
 
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::Micros;
 
 const MICROS_PER_SECOND: Micros = 1_000_000;

@@ -10,6 +10,8 @@
 
 mod hash_index;
 mod limiter;
+#[cfg(tollgate_loom)]
+mod models;
 mod named;
 mod shard;
 mod table;
@@ -18,14 +20,15 @@ pub use limiter::MemoryLimiter;
 pub use limiter::multi_key::OperationError;
 pub use named::{NameInUse, open_named};
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, PoisonError};
 
 use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
 use crate::policy::policy_set::PolicySet;
 use crate::prefixes::{PrefixInUse, Prefixes};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::time::Micros;
 use shard::Shard;
 

@@ -2,13 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::Arc;
+#[cfg(not(tollgate_loom))]
+use std::sync::LazyLock;
 
 use super::{MemoryStore, Seed, locked};
+use crate::sync::Mutex;
 
 /// Named stores live as long as the process. A worker thread that ends must not drop the counts of
 /// the other threads, and a time in which no thread uses the store must not reset them.
+#[cfg(not(tollgate_loom))]
 static NAMED_STORES: LazyLock<Mutex<HashMap<String, NamedStore>>> = LazyLock::new(Mutex::default);
+
+// Each run of a model begins with none.
+#[cfg(tollgate_loom)]
+loom::lazy_static! {
+    static ref NAMED_STORES: Mutex<HashMap<String, NamedStore>> = Mutex::default();
+}
 
 #[derive(Debug)]
 struct NamedStore {

@@ -239,6 +239,17 @@ impl Shard {
     }
 }
 
+#[cfg(tollgate_loom)]
+impl Shard {
+    pub(super) fn make_sweep_due(&mut self) {
+        self.sweep_debt = SWEEP_DEBT_LIMIT;
+    }
+
+    pub(super) fn stored_keys(&self) -> usize {
+        self.entries.len() + self.metadata.len()
+    }
+}
+
 /// Whether an entry can be dropped without any effect on decisions.
 ///
 /// A key without an entry may have to share an overflow bucket. If that bucket's window was opened

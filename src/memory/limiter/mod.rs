@@ -2,8 +2,7 @@
 
 pub(crate) mod multi_key;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use super::shard::{Shard, StateEntry};
 use super::{KeyRef, MemoryStore, locked};
@@ -18,6 +17,8 @@ use crate::policy::operation::Operation;
 use crate::policy::policy_set::{PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
 use crate::prefixes::{InvalidVariant, VariantIndex};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::Micros;
 
 /// One limiter on the embedded store: its policies, and the states of its keys under a prefix.

@@ -5,7 +5,6 @@
 //! shards, [`execute`] changes them, and they are put back.
 
 use std::fmt;
-use std::sync::MutexGuard;
 
 use crate::algorithm::Algorithm as _;
 use crate::clock::Clock;
@@ -16,6 +15,7 @@ use crate::policy::State;
 use crate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::sync::MutexGuard;
 use crate::time::Micros;
 
 /// The most open holds of a key.

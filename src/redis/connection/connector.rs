@@ -181,8 +181,7 @@ impl SessionHandle {
         let claimed = self.read_ownership.as_ref().filter(|ownership| ownership.is_claimed());
         let Some(ownership) = claimed else { return };
         let Some(driver) = self.driver.upgrade() else { return };
-        ownership.mark_readable();
-        driver.wake();
+        ownership.request_read(&driver);
         driver.try_lock().as_mut().map(PollGuard::poll_while_woken);
     }
 }

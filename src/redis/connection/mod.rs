@@ -162,9 +162,7 @@ impl Connection {
         // runtime reads everything.
         let Some(mut driver) = driver.try_lock() else { return };
         let mut sender = self.sender.try_lock();
-        socket.read_ownership.on_readable();
-        driver.wake();
-        driver.poll_while_woken();
+        socket.read_ownership.on_readable(&mut driver);
         sender.as_mut().map(PollGuard::poll_while_woken);
         // Write the requests that the sender has sent again.
         driver.poll_while_woken();

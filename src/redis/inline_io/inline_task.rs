@@ -8,14 +8,15 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
-use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{AtomicWaker, Mutex, MutexGuard};
 
 /// The maximum number of polls in a row by one guard. A task seldom needs more: the streams of
 /// `futures` wake it once more after they have polled everything. The runtime does the rest.
@@ -38,10 +39,17 @@ impl fmt::Debug for InlineTask {
 /// Wakes the task on the runtime. While a guard exists, it only records the wake-up for the guard.
 #[derive(Default)]
 struct TaskWaker {
-    is_guarded: AtomicBool,
-    is_woken: AtomicBool,
+    /// [`GUARDED`] and [`WOKEN`]. In one atomic, a wake-up and the end of a guard have an order, so
+    /// that one of them sees the other.
+    state: AtomicU8,
     runtime: AtomicWaker,
 }
+
+/// A guard exists.
+const GUARDED: u8 = 1;
+
+/// The task has been woken since the start of its last poll.
+const WOKEN: u8 = 2;
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
@@ -49,8 +57,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
-        if !self.is_guarded.load(Ordering::SeqCst) {
+        if self.state.fetch_or(WOKEN, Ordering::AcqRel) & GUARDED == 0 {
             self.runtime.wake();
         }
     }
@@ -62,16 +69,23 @@ impl InlineTask {
         runtime: &Handle,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let future = Mutex::new(Some(Box::pin(future) as BoxFuture<'static, ()>));
-        let inline_task = Arc::new(Self { future, waker: Arc::default() });
+        let inline_task = Self::new(future);
         let own = Arc::clone(&inline_task);
-        let task = runtime.spawn(poll_fn(move |context| {
-            own.waker.runtime.register(context.waker());
-            // Other threads hold the lock only briefly.
-            let mut future = own.future.lock().unwrap_or_else(PoisonError::into_inner);
-            own.waker.poll_once(&mut future)
-        }));
+        let task = runtime.spawn(poll_fn(move |context| own.poll_on_runtime(context)));
         (inline_task, task)
+    }
+
+    pub(super) fn new(future: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        let future = Mutex::new(Some(Box::pin(future) as BoxFuture<'static, ()>));
+        Arc::new(Self { future, waker: Arc::default() })
+    }
+
+    /// The runtime's poll.
+    pub(super) fn poll_on_runtime(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.waker.runtime.register(context.waker());
+        // Other threads hold the lock only briefly.
+        let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waker.poll_once(&mut future)
     }
 
     /// Wakes the task: its guard polls it, or the runtime if there is no guard.
@@ -88,7 +102,7 @@ impl InlineTask {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.waker.is_guarded.store(true, Ordering::SeqCst);
+        self.waker.state.fetch_or(GUARDED, Ordering::AcqRel);
         Some(PollGuard { future: Some(future), waker: &self.waker })
     }
 }
@@ -96,7 +110,7 @@ impl InlineTask {
 impl TaskWaker {
     /// Polls the future once.
     fn poll_once(self: &Arc<Self>, future: &mut Option<BoxFuture<'static, ()>>) -> Poll<()> {
-        self.is_woken.store(false, Ordering::SeqCst);
+        self.state.fetch_and(!WOKEN, Ordering::AcqRel);
         // Take the future out, so that it is not polled again if it panics.
         let Some(mut own) = future.take() else { return Poll::Ready(()) };
         let polled = own.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))));
@@ -124,7 +138,7 @@ impl PollGuard<'_> {
     pub(crate) fn poll_while_woken(&mut self) {
         let Some(future) = &mut self.future else { return };
         for _ in 0..MAX_POLLS {
-            if !self.waker.is_woken.load(Ordering::SeqCst) {
+            if self.waker.state.load(Ordering::Acquire) & WOKEN == 0 {
                 return;
             }
             if self.waker.poll_once(future).is_ready() {
@@ -137,10 +151,10 @@ impl PollGuard<'_> {
 impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         let has_ended = self.future.take().is_none_or(|future| future.is_none());
-        self.waker.is_guarded.store(false, Ordering::SeqCst);
+        let before = self.waker.state.fetch_and(!GUARDED, Ordering::AcqRel);
         // Pass a recorded wake-up on to the runtime. If the future has completed or panicked, the
         // runtime must end the task.
-        if has_ended || self.waker.is_woken.load(Ordering::SeqCst) {
+        if has_ended || before & WOKEN != 0 {
             self.waker.runtime.wake();
         }
     }

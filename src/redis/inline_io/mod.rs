@@ -55,7 +55,7 @@
 //!   does not, and no waker is registered.
 //! - **read all**: a read returned fewer bytes than the buffer holds, or would have blocked.
 //! - **notified**: libuv reports the socket readable ([`on_readable`]); the watchdog acts for a
-//!   busy event loop; or a request reaches its deadline ([`mark_readable`]).
+//!   busy event loop; or a request reaches its deadline ([`request_read`]).
 //! - **write blocked**: only tokio reports that a socket is writable again.
 //!
 //! If moving the socket fails, every read and write fails with `NotConnected`, so the session
@@ -71,9 +71,11 @@
 //! next request claims the socket again.
 //!
 //! [`on_readable`]: read_ownership::ReadOwnership::on_readable
-//! [`mark_readable`]: read_ownership::ReadOwnership::mark_readable
+//! [`request_read`]: read_ownership::ReadOwnership::request_read
 
 pub(crate) mod inline_task;
+#[cfg(all(tollgate_loom, unix))]
+mod models;
 pub(crate) mod read_ownership;
 #[cfg(unix)]
 pub(crate) mod socket;

@@ -13,20 +13,18 @@
 use std::io;
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::sleep;
-
-use crate::redis::inline_io::inline_task::InlineTask;
+use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Notify, sleep};
 
 /// The interval at which the watchdog checks whether the event loop has read the socket.
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(5);
 
 /// After this number of intervals in a row without such a read, the watchdog releases the socket.
-const MAX_MISSED_INTERVALS: u32 = 20;
+const MAX_MISSED_INTERVALS: u32 = if cfg!(tollgate_loom) { 2 } else { 20 };
 
 /// The read ownership of a socket, shared by the event loop, the watchdog and the socket itself.
 #[derive(Debug)]
@@ -78,49 +76,55 @@ impl ReadOwnership {
         self.is_claimed.store(false, Ordering::SeqCst);
     }
 
-    /// Records that the event loop has found the socket readable. The driver's next poll reads it.
-    pub(crate) fn on_readable(&self) {
+    /// The event loop has found the socket readable: the driver reads it on this thread.
+    pub(crate) fn on_readable(&self, driver: &mut PollGuard<'_>) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.mark_readable();
+        driver.wake();
+        driver.poll_while_woken();
+    }
+
+    /// Makes the driver try to read.
+    pub(crate) fn request_read(&self, driver: &InlineTask) {
+        self.mark_readable();
+        driver.wake();
     }
 
     /// Makes the driver's next poll try to read.
     pub(crate) fn mark_readable(&self) {
-        self.may_be_readable.store(true, Ordering::SeqCst);
+        // A swap, because loom does not order a store with the swap of `start_read`.
+        self.may_be_readable.swap(true, Ordering::SeqCst);
     }
 
-    /// Records that everything has been read.
+    /// Whether a poll of the driver must try to read a claimed socket. If so, the socket counts as
+    /// drained: a notification during the read is about the next one.
     #[cfg(unix)]
-    pub(crate) fn mark_drained(&self) {
-        self.may_be_readable.store(false, Ordering::SeqCst);
-    }
-
-    /// Whether a poll of the driver must try to read a claimed socket.
-    #[cfg(unix)]
-    pub(crate) fn may_be_readable(&self) -> bool {
-        self.may_be_readable.load(Ordering::SeqCst)
+    pub(crate) fn start_read(&self) -> bool {
+        self.may_be_readable.swap(false, Ordering::SeqCst)
     }
 
     /// The watchdog of one session: while the event loop does not read a claimed socket, it makes
     /// the runtime read, and after [`MAX_MISSED_INTERVALS`] it releases the socket.
     pub(crate) async fn run_watchdog(self: Arc<Self>, driver: Weak<InlineTask>) {
-        loop {
-            self.claimed.notified().await;
-            let (mut last_reads, mut missed) = (self.reads.load(Ordering::Relaxed), 0);
-            while missed < MAX_MISSED_INTERVALS {
-                sleep(WATCHDOG_INTERVAL).await;
-                let reads = self.reads.load(Ordering::Relaxed);
-                missed = if reads == last_reads { missed + 1 } else { 0 };
-                last_reads = reads;
-                if missed == MAX_MISSED_INTERVALS {
-                    self.release();
-                }
-                if missed > 0 {
-                    let Some(driver) = driver.upgrade() else { return };
-                    self.mark_readable();
-                    driver.wake();
-                }
+        while self.watch_claim(&driver).await.is_some() {}
+    }
+
+    /// Waits for a claim, and watches it until it is released. `None` if the session has ended.
+    pub(super) async fn watch_claim(&self, driver: &Weak<InlineTask>) -> Option<()> {
+        self.claimed.notified().await;
+        let (mut last_reads, mut missed) = (self.reads.load(Ordering::Relaxed), 0);
+        while missed < MAX_MISSED_INTERVALS {
+            sleep(WATCHDOG_INTERVAL).await;
+            let reads = self.reads.load(Ordering::Relaxed);
+            missed = if reads == last_reads { missed + 1 } else { 0 };
+            last_reads = reads;
+            if missed == MAX_MISSED_INTERVALS {
+                self.release();
+            }
+            if missed > 0 {
+                self.request_read(&*driver.upgrade()?);
             }
         }
+        Some(())
     }
 }

@@ -129,23 +129,25 @@ impl<S: SocketStream> AsyncRead for InlineSocket<S> {
             SocketOwner::EventLoop(socket) => socket,
             SocketOwner::Failed => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         };
-        while read_ownership.may_be_readable() {
+        while read_ownership.start_read() {
             let buffer = into.initialize_unfilled_to(into.remaining().min(MAX_READ));
             match S::read(socket, buffer) {
                 Ok(length) => {
                     // A full buffer means that there may be more. At the end of the stream the
                     // socket stays readable, so that the next read reports the end again.
-                    if length > 0 && length < buffer.len() {
-                        read_ownership.mark_drained();
+                    if length == 0 || length == buffer.len() {
+                        read_ownership.mark_readable();
                     }
                     into.advance(length);
                     return Poll::Ready(Ok(()));
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    read_ownership.mark_drained();
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    read_ownership.mark_readable();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Poll::Ready(Err(error));
+                    }
                 }
-                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         Poll::Pending
@@ -242,10 +244,10 @@ mod tests {
         assert_eq!(read_now(&mut socket), Poll::Pending, "nothing has come");
         peer.write_all(b"answer").unwrap();
         assert_eq!(read_now(&mut socket), Poll::Pending, "there was no notification");
-        ownership.on_readable();
+        ownership.mark_readable();
         assert_eq!(read_now(&mut socket), Poll::Ready(b"answer".to_vec()));
         drop(peer);
-        ownership.on_readable();
+        ownership.mark_readable();
         assert_eq!(read_now(&mut socket), Poll::Ready(vec![]), "it has ended");
         assert_eq!(read_now(&mut socket), Poll::Ready(vec![]), "and stays at its end");
     }

@@ -1,5 +1,5 @@
 /**
- * Runs the models of the code that threads share: see docs/design/memory-models.md.
+ * Runs the models of the code that threads share: see docs/design/testing.md.
  *
  *     npm run models                           all models
  *     npm run models -- NAME                   those whose names contain NAME

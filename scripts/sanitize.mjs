@@ -1,6 +1,6 @@
 /**
  * Runs tests with an instrumented engine, above all those that start and end threads: see
- * docs/design/memory-models.md.
+ * docs/design/testing.md.
  *
  *     npm run sanitize -- address [PATTERN]...   AddressSanitizer and LeakSanitizer
  *     npm run sanitize -- thread [PATTERN]...    ThreadSanitizer
@@ -155,7 +155,7 @@ function succeeds(program, args, own) {
 
 /** The shared library of clang's runtime. */
 function findRuntime(file) {
-  const versions = [22, 21, 20, 19]
+  const versions = [22, 21, 20, 19, 18]
   const found = versions
     .map((version) => `/usr/lib/llvm-${version}/lib/clang/${version}/lib/linux/${file}`)
     .find((path) => existsSync(path))

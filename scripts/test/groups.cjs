@@ -134,6 +134,12 @@ const GROUPS = [
     scripts: ['simulate.mjs --checks', 'simulate.mjs --seeds 10000'],
   },
   {
+    name: 'models',
+    title: 'what threads share, in every order in which they can run',
+    tests: [],
+    scripts: ['models.mjs'],
+  },
+  {
     name: 'package',
     title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
     packages: ['__tests__/package', 'examples/next', 'playground/view'],

@@ -12,9 +12,10 @@ use std::ptr;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 
-use napi::bindgen_prelude::{Env, Float64Array, Function, Result, ToNapiValue as _};
+use napi::bindgen_prelude::{Env, Function, Result, ToNapiValue as _};
 use napi::{JsValue as _, check_status, sys};
 
+use crate::node::redis::copied_array::CopiedArray;
 use crate::node::redis::limiter::locked;
 use crate::node::redis::responses::{FlushArguments, FlushResult, FlushResults};
 #[cfg(unix)]
@@ -192,7 +193,7 @@ impl EventLoopReader {
             let (flush, answers, texts, calls) = result.into_arguments().data;
             let arguments = [
                 Option::to_napi_value(env, flush)?,
-                Float64Array::to_napi_value(env, answers)?,
+                CopiedArray::to_napi_value(env, answers)?,
                 Vec::to_napi_value(env, texts)?,
                 Option::to_napi_value(env, calls)?,
             ];

@@ -1,5 +1,6 @@
 //! The Redis store of the Node addon.
 
+mod copied_array;
 mod events;
 mod inspector;
 mod limiter;

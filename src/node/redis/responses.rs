@@ -3,16 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use napi::bindgen_prelude::{Float64Array, FnArgs, Uint32Array};
+use napi::bindgen_prelude::FnArgs;
 
 use crate::abi::responses::FlushResponses;
+use crate::node::redis::copied_array::CopiedArray;
 use crate::node::redis::limiter::locked;
 use crate::redis::AnsweredCalls;
 
 /// The flush's number, the answers, the texts of failures, and the numbers of the calls if these
 /// are not all calls of the flush. Without a number there is no result.
 pub(crate) type FlushArguments =
-    FnArgs<(Option<u32>, Float64Array, Vec<String>, Option<Uint32Array>)>;
+    FnArgs<(Option<u32>, CopiedArray<f64>, Vec<String>, Option<CopiedArray<u32>>)>;
 
 /// The result of a flush, or of some of its calls.
 pub(crate) struct FlushResult {
@@ -25,7 +26,7 @@ pub(crate) struct FlushResult {
 impl FlushResult {
     pub(crate) fn into_arguments(self) -> FlushArguments {
         let FlushResponses { doubles, texts } = self.answers;
-        let (doubles, calls) = (Float64Array::new(doubles), self.calls.map(Uint32Array::new));
+        let (doubles, calls) = (CopiedArray(doubles), self.calls.map(CopiedArray));
         FnArgs::from((Some(self.flush), doubles, texts, calls))
     }
 }
@@ -50,7 +51,7 @@ impl FlushResults {
     /// in the meantime.
     pub(crate) fn next_arguments(&self) -> FlushArguments {
         self.pop().map_or_else(
-            || FnArgs::from((None, Float64Array::new(Vec::new()), Vec::new(), None)),
+            || FnArgs::from((None, CopiedArray(Vec::new()), Vec::new(), None)),
             FlushResult::into_arguments,
         )
     }

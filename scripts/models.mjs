@@ -37,7 +37,7 @@ function models(name, stdio) {
     env: {
       ...process.env,
       // Not the settings of other builds: each change of the flags compiles everything anew.
-      RUSTFLAGS: '--cfg tollgate_loom -D warnings',
+      RUSTFLAGS: '--cfg tollgate_loom',
       CARGO_TARGET_DIR: join(ROOT, 'target', 'models'),
       // A dozen times as fast as without optimisation.
       CARGO_PROFILE_DEV_PACKAGE_LOOM_OPT_LEVEL: '2',

@@ -220,13 +220,13 @@ impl SocketStream for Registered {
 }
 
 /// A session whose driver ends when it has read the byte.
-struct Session {
+struct ModelSession {
     kernel: Arc<Kernel>,
     read_ownership: Arc<ReadOwnership>,
     driver: Arc<InlineTask>,
 }
 
-impl Session {
+impl ModelSession {
     fn new() -> Self {
         let kernel = Arc::new(Kernel::default());
         let mut socket = InlineSocket::new(Registered(Arc::clone(&kernel))).unwrap();
@@ -259,7 +259,7 @@ impl Session {
 #[test]
 fn the_event_loop_reads_a_claimed_socket() {
     model(2, || {
-        let session = Session::new();
+        let session = ModelSession::new();
         let (runtime, answer) = (runtime(&session.driver), session.answer());
         let handle = session.handle();
         handle.claim();
@@ -280,7 +280,7 @@ fn the_event_loop_reads_a_claimed_socket() {
 #[test]
 fn the_watchdog_makes_the_runtime_read_for_a_stuck_event_loop() {
     model(2, || {
-        let session = Session::new();
+        let session = ModelSession::new();
         let runtime = runtime(&session.driver);
         let (ownership, driver) = (Arc::clone(&session.read_ownership), session.weak_driver());
         let watchdog = thread::spawn(move || block_on(ownership.watch_claim(&driver)));
@@ -294,7 +294,7 @@ fn the_watchdog_makes_the_runtime_read_for_a_stuck_event_loop() {
 #[test]
 fn the_runtime_reads_a_socket_that_is_released() {
     model(2, || {
-        let session = Session::new();
+        let session = ModelSession::new();
         let (runtime, answer) = (runtime(&session.driver), session.answer());
         let handle = session.handle();
         handle.claim();
@@ -308,7 +308,7 @@ fn the_runtime_reads_a_socket_that_is_released() {
 #[test]
 fn a_requested_read_finds_what_came_before_the_request() {
     model(3, || {
-        let session = Session::new();
+        let session = ModelSession::new();
         session.handle().claim();
         let runtime = runtime(&session.driver);
         session.kernel.receive();

@@ -53,11 +53,15 @@ mkdirSync(logs, { recursive: true })
 /** The environment of an instrumented program. */
 const env = {
   ...process.env,
-  ASAN_OPTIONS: `log_path=${join(logs, 'report')}:detect_leaks=1`,
+  ASAN_OPTIONS: `log_path=${join(logs, 'report')}:detect_leaks=1:external_symbolizer_path=${uninstrumented('addr2line')}`,
   // Node leaks at its end: `reportsOf` selects the leaks of the addon.
   LSAN_OPTIONS: 'exitcode=0',
   // Node is not instrumented: nothing is known of its locks.
-  TSAN_OPTIONS: `log_path=${join(logs, 'report')}:exitcode=0:ignore_noninstrumented_modules=1`,
+  TSAN_OPTIONS: [
+    `log_path=${join(logs, 'report')}:exitcode=0:ignore_noninstrumented_modules=1`,
+    `suppressions=${join(ROOT, 'scripts', 'sanitize', 'thread.supp')}`,
+    `external_symbolizer_path=${uninstrumented('addr2line')}`,
+  ].join(':'),
   TOLLGATE_CASES: '10',
 }
 
@@ -84,9 +88,6 @@ function testNode() {
   cargo(['build', '--lib'])
   const addon = join(folder, 'tollgate.node')
   copyFileSync(join(folder, TARGET, 'test-optimized', 'libtollgate.so'), addon)
-  // Servers run without the runtime.
-  const server = join(folder, 'redis-server')
-  writeFileSync(server, '#!/bin/sh\nunset LD_PRELOAD\nexec redis-server "$@"\n', { mode: 0o755 })
   const jest = join(ROOT, '__tests__', 'node_modules', 'jest', 'bin', 'jest.js')
   const words = [
     '--config',
@@ -100,7 +101,7 @@ function testNode() {
     LD_PRELOAD: runtime,
     NODE_OPTIONS: `--require=${join(ROOT, 'scripts', 'sanitize', 'addon.cjs')}`,
     TOLLGATE_SANITIZED: addon,
-    TOLLGATE_REDIS_SERVER: server,
+    TOLLGATE_REDIS_SERVER: uninstrumented('redis-server'),
     TOLLGATE_TEST_WASM: 'off',
   })
 }
@@ -147,6 +148,13 @@ function linkingRuntime() {
 
 function cache() {
   return process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
+}
+
+/** A program that runs another without the runtime. */
+function uninstrumented(program) {
+  const script = join(folder, program)
+  writeFileSync(script, `#!/bin/sh\nunset LD_PRELOAD\nexec ${program} "$@"\n`, { mode: 0o755 })
+  return script
 }
 
 function succeeds(program, args, own) {

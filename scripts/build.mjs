@@ -32,7 +32,7 @@ const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua']
 const PARTS = {
   native: {
     title: 'the addon',
-    sources: ENGINE,
+    sources: [...ENGINE, 'scripts/build-native.mjs'],
     results: () => readdirSync(ROOT).filter((name) => /^tollgate\..*\.node$/.test(name)),
     make: (profile) => run(`npm run --silent build:native${profile === 'release' ? '' : ':dev'}`),
   },

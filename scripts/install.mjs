@@ -37,10 +37,11 @@ export function install(...folders) {
 
 /**
  * The state of a folder's packages: its lock file, and the platform, for which npm chooses
- * binaries.
+ * binaries. scripts/platforms.mjs sets the variables.
  */
 function fingerprint(path) {
-  const hash = createHash('sha256').update(`${process.platform} ${process.arch}`)
+  const { npm_config_cpu: cpu = process.arch, npm_config_libc: libc = '' } = process.env
+  const hash = createHash('sha256').update(`${process.platform} ${cpu}${libc}`)
   for (const name of ['package.json', 'package-lock.json', '.npmrc']) {
     hash.update(readFileSync(join(path, name)))
   }

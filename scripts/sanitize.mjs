@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from './build.mjs'
 import { install } from './install.mjs'
 import { patternOf } from './test/groups.cjs'
-import { compilerWithSources } from './wasm/toolchain.mjs'
+import { withSources } from './wasm/toolchain.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const TARGET = 'x86_64-unknown-linux-gnu'
@@ -117,7 +117,7 @@ function testEngine(which, filters) {
 /** Runs cargo with instrumentation, and returns its output. */
 function cargo([command, ...args]) {
   // Without an instrumented standard library, ThreadSanitizer would not see its locks.
-  const std = kind === 'thread' ? compilerWithSources(join(cache(), 'tollgate-wasm')).env : undefined
+  const std = kind === 'thread' ? withSources(join(cache(), 'tollgate-wasm')).env : undefined
   const common = ['--locked', '--profile', 'test-optimized', '--target', TARGET, '--target-dir', folder]
   return execFileSync('cargo', [command, ...common, ...(std ? ['-Zbuild-std=std,panic_unwind'] : []), ...args], {
     cwd: ROOT,

@@ -10,14 +10,13 @@
  * fails if a test fails, or if a listed server cannot be obtained: an untested version must not
  * look like a passed one. See docs/servers.md.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { Archives } from './servers/archives.mjs'
+import { Archives } from './archives.mjs'
+import { jestTests, logged, print } from './counted-tests.mjs'
 import { SERVERS } from './servers/list.mjs'
 import { ask, obtain } from './servers/obtain.mjs'
 
@@ -95,7 +94,7 @@ async function examine(server, archives, logs) {
   }
   const env = { ...process.env, TOLLGATE_REDIS_SERVER: path, TOLLGATE_REDIS_TLS: reported.hasTls ? '' : 'none' }
   const engine = await engineTests(env, join(logs, `${server.name}-engine.log`))
-  const jest = await jestTests(env, join(logs, `${server.name}-jest`))
+  const jest = await jestTests(['redis'], env, join(logs, `${server.name}-jest`))
   const passed = engine.passed && jest.passed
   return {
     row: row(identity, engine.count, jest.count, passed ? 'pass' : 'FAIL'),
@@ -109,39 +108,4 @@ async function engineTests(env, log) {
   const result = /^test result: .*? (\d+) passed; (\d+) failed/m.exec(readFileSync(log, 'utf8'))
   const [passed, failed] = result === null ? [0, 0] : [Number(result[1]), Number(result[2])]
   return { passed: status === 0 && passed > 0, count: `${passed} of ${passed + failed}` }
-}
-
-async function jestTests(env, log) {
-  const report = `${log}.json`
-  rmSync(report, { force: true })
-  const tests = join(ROOT, '__tests__')
-  const jest = [join(tests, 'node_modules', 'jest', 'bin', 'jest.js'), '--config', join(tests, 'jest.config.cjs')]
-  const args = [...jest, 'redis', '--json', '--outputFile', report]
-  const status = await logged(process.execPath, args, env, `${log}.log`)
-  if (!existsSync(report)) {
-    return { passed: false, count: 'none' }
-  }
-  const { numPassedTests, numTotalTests } = JSON.parse(readFileSync(report, 'utf8'))
-  return { passed: status === 0 && numPassedTests > 0, count: `${numPassedTests} of ${numTotalTests}` }
-}
-
-async function logged(command, args, env, log) {
-  const file = createWriteStream(log)
-  await once(file, 'open')
-  const child = spawn(command, args, { cwd: ROOT, env, stdio: ['ignore', file, file] })
-  const [status] = await once(child, 'exit')
-  file.end()
-  return status
-}
-
-function print(head, rows) {
-  const widths = head.map((name, at) => Math.max(name.length, ...rows.map((row) => row[at].length)))
-  for (const row of [head, ...rows]) {
-    console.log(
-      row
-        .map((cell, at) => cell.padEnd(widths[at]))
-        .join('  ')
-        .trimEnd(),
-    )
-  }
 }

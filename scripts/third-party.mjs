@@ -1,35 +1,34 @@
 /**
- * The licences of the code that is compiled into the addon or bundled. A distributor must include
- * their texts.
+ * The code that is compiled into the addon or bundled: the licences, whose texts a distributor must
+ * include, and the SBOM.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The names of licence files in crates. */
+/** The names of licence files in packages. */
 const PAPERS = /^(licen[cs]e|copying|notice|unlicense)/i
 
 /** The cargo features of the package's parts, by the name of the part in the text. */
 const PARTS = {
   'The addon': ['--features', 'node,redis,zones'],
-  'The WebAssembly': ['--no-default-features', '--features', 'wasm', '--filter-platform', 'wasm32-unknown-unknown'],
+  'The WebAssembly': ['--no-default-features', '--features', 'wasm,wasm-redis'],
 }
 
-const BUNDLE_HEAD = `The command line has these npm packages bundled into it.
-`
+/** The target of the WebAssembly. */
+const WASM = 'wasm32-unknown-unknown'
 
 /**
- * The crates of a part of a folder's package with all of their dependencies, and the texts of their
+ * The crates of a part of the package with all of their dependencies, and the texts of their
  * licences, each text once.
  *
  * @throws if cargo fails, or if a crate names no licence.
  */
 export function thirdPartyLicenses(root, part) {
-  const packages = linked(root, PARTS[part]).map(({ name, version, license, manifest_path }) => {
-    return { name, version, license, folder: dirname(manifest_path) }
-  })
+  const target = part === 'The WebAssembly' ? WASM : 'all'
   const head = `${part} has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.\n`
-  return noticeOf(head, packages)
+  // Macros put code into the crates that use them.
+  return noticeOf(head, linkedCrates(root, part, target, 'normal'))
 }
 
 /**
@@ -38,16 +37,51 @@ export function thirdPartyLicenses(root, part) {
  * @param {readonly string[]} files The bundle's files, relative to `root`.
  * @throws if a package names no licence, or has no text of it.
  */
-export function bundledLicenses(root, files) {
+export function bundledLicenses(root, title, files) {
   const folders = files.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0])
   const packages = [...new Set(folders.filter((folder) => folder !== undefined))].map((folder) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
+    if (papersIn(join(root, folder)).length === 0) {
+      throw new Error(`the package ${name} has no text of its licence`)
+    }
     return { name, version, license, folder: join(root, folder) }
   })
-  return noticeOf(
-    BUNDLE_HEAD,
-    packages.sort((a, b) => (a.name < b.name ? -1 : 1)),
-  )
+  return noticeOf(`${title} has these npm packages bundled into it.\n`, packages.sort(byName))
+}
+
+/**
+ * A software bill of materials in the format CycloneDX: the crates that a target's addon or the
+ * WebAssembly links, and the npm packages of bundles.
+ *
+ * @param {{ name: string, version: string, license: string }} manifest The package.
+ * @param {string} [target] The target of the addon; without it, the WebAssembly.
+ * @param {readonly string[]} [notices] The texts of `bundledLicenses`.
+ */
+export function billOfMaterials(root, manifest, target, notices = []) {
+  const part = target === undefined ? 'The WebAssembly' : 'The addon'
+  const crates = linkedCrates(root, part, target ?? WASM, 'normal,no-proc-macro')
+  const packages = notices.flatMap((notice) => listed(notice)).sort(byName)
+  const components = [
+    ...crates.map((crate) => component('cargo', crate, [{ alg: 'SHA-256', content: crate.checksum }])),
+    ...packages.map((one) => component('npm', one)),
+  ]
+  const unique = new Map(components.map((one) => [one.purl, one]))
+  const bill = {
+    $schema: 'http://cyclonedx.org/schema/bom-1.6.schema.json',
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: component('npm', manifest) },
+    components: [...unique.values()],
+  }
+  return `${JSON.stringify(bill, null, 2)}\n`
+}
+
+function component(type, { name, version, license }, hashes) {
+  const purl = `pkg:${type}/${name.replace('@', '%40')}@${version}`
+  // Old manifests separate alternatives by a slash.
+  const licenses = [{ expression: license.replaceAll('/', ' OR ') }]
+  return { type: 'library', 'bom-ref': purl, name, version, purl, licenses, ...(hashes && { hashes }) }
 }
 
 /** The packages with their licences, and the texts of these, each text once. */
@@ -57,7 +91,7 @@ function noticeOf(head, packages) {
     if (!license) {
       throw new Error(`the package ${name} names no licence`)
     }
-    for (const file of readdirSync(folder).filter((file) => PAPERS.test(file))) {
+    for (const file of papersIn(folder)) {
       const text = readFileSync(join(folder, file), 'utf8').replaceAll('\r\n', '\n').trim()
       texts.set(text, [...(texts.get(text) ?? []), name])
     }
@@ -67,21 +101,41 @@ function noticeOf(head, packages) {
   return [head, ...lines, '', ...sections].join('\n')
 }
 
-/** All linked crates, by name. Dependencies of builds and of tests are left out. */
-function linked(root, features) {
-  const args = ['metadata', '--format-version', '1', '--locked', ...features]
-  const output = execFileSync('cargo', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
-  const { packages, resolve } = JSON.parse(output)
-  const nodes = new Map(resolve.nodes.map((node) => [node.id, node]))
-  const found = new Set()
-  const walk = (id) => {
-    for (const { pkg, dep_kinds } of nodes.get(id).deps) {
-      if (!found.has(pkg) && dep_kinds.some(({ kind }) => kind === null)) {
-        found.add(pkg)
-        walk(pkg)
-      }
-    }
-  }
-  walk(resolve.root)
-  return packages.filter(({ id }) => found.has(id)).sort((a, b) => (a.name < b.name ? -1 : 1))
+/** The packages of a text of `noticeOf`. */
+function listed(notice) {
+  const [list] = notice.split(/^-{80}$/m)
+  return [...list.matchAll(/^(\S+) (\S+): (.+)$/gm)].map(([, name, version, license]) => ({ name, version, license }))
+}
+
+function papersIn(folder) {
+  return readdirSync(folder).filter((file) => PAPERS.test(file))
+}
+
+/**
+ * The crates that a part links, by name. `cargo tree` resolves the features as a build does; the
+ * dependencies of builds and of tests are left out.
+ */
+function linkedCrates(root, part, target, edges) {
+  const cargo = (...args) => execFileSync('cargo', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  const line = ['--prefix', 'none', '--format', '{p}', '--edges', edges, '--target', target]
+  const tree = cargo('tree', '--locked', '--package', 'tollgate', ...PARTS[part], ...line)
+  const linked = new Set([...tree.matchAll(/^(\S+) v(\S+)/gm)].map(([, name, version]) => `${name} ${version}`))
+  const checksums = new Map(
+    [
+      ...readFileSync(join(root, 'Cargo.lock'), 'utf8').matchAll(
+        /name = "(.*)"\nversion = "(.*)"\n.*\nchecksum = "(.*)"/g,
+      ),
+    ].map(([, name, version, checksum]) => [`${name} ${version}`, checksum]),
+  )
+  const { packages } = JSON.parse(cargo('metadata', '--format-version', '1', '--locked', ...PARTS[part]))
+  return packages
+    .map(({ name, version, license, manifest_path }) => {
+      return { name, version, license, folder: dirname(manifest_path), checksum: checksums.get(`${name} ${version}`) }
+    })
+    .filter(({ name, version, checksum }) => checksum !== undefined && linked.has(`${name} ${version}`))
+    .sort(byName)
+}
+
+function byName({ name: a }, { name: b }) {
+  return a < b ? -1 : a > b ? 1 : 0
 }

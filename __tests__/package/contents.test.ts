@@ -18,7 +18,7 @@ describe('the main package', () => {
   })
 
   test('has the compiled sources, the loader and the documents, and nothing else', () => {
-    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
+    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
     const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
     engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
     const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
@@ -105,7 +105,7 @@ describe('the platform packages', () => {
   test('have one addon each, and the licences', () => {
     const { platform } = release
     const addon = `${MAIN}.${platform.name.slice(MAIN.length + 1)}.node`
-    const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
+    const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
     expect(paths(platform)).toEqual([...papers, addon].sort())
   })
 

@@ -36,9 +36,9 @@ test('are the most units in any sixty steps, by a slow count', () => {
 test('the widest gap separates busy keys, and a flat distribution has none', () => {
   const burst = (key: number, count: number) => Array.from({ length: count }, (_, n) => [n * 10, key, 1] as const)
   const { gap, limits } = reportOf([...burst(1, 3), ...burst(2, 5), ...burst(3, 100), ...burst(4, 90)])
-  expect(gap).toEqual({ from: 5, to: 89, keys: 2 })
+  expect(gap).toEqual({ from: 5, to: 89, middle: 20, keys: 2 })
+  // From the last limit that all keys exceed.
   expect(limits).toEqual([
-    { limit: 1, keys: 4 },
     { limit: 2, keys: 4 },
     { limit: 5, keys: 2 },
     { limit: 10, keys: 2 },
@@ -47,6 +47,22 @@ test('the widest gap separates busy keys, and a flat distribution has none', () 
     { limit: 100, keys: 0 },
   ])
   expect(reportOf([...burst(1, 3), ...burst(2, 4), ...burst(3, 5)]).gap).toBeNull()
+})
+
+test('a gap below most keys is none: it separates no busy ones', () => {
+  const burst = (key: number, count: number) => Array.from({ length: count }, (_, n) => [n * 10, key, 1] as const)
+  expect(reportOf([1, 2, 5, 6, 7].flatMap((count, key) => burst(key + 1, count))).gap).toBeNull()
+})
+
+test.each([
+  [[41, 449], 100],
+  [[11, 47], 20],
+  // 30 and 40 are not round enough: the mean.
+  [[21, 42], 30],
+])('the middle of the gap %j is %i', ([from = 0, to = 0], middle) => {
+  const burst = (key: number, count: number) => Array.from({ length: count }, (_, n) => [n * 10, key, 1] as const)
+  const { gap } = reportOf([...burst(1, from), ...burst(2, from), ...burst(3, to + 1)])
+  expect(gap).toEqual({ from, to, middle, keys: 1 })
 })
 
 test('requests without a key are not counted', () => {

@@ -70,6 +70,32 @@ test('numbers that depend on the limit keep their ratio to it', async () => {
   expect(suggestions[0]?.text).toBe('tokenBucket capacity=91 refill=46/1s')
 })
 
+test('numbers that are given stay as they are if the limit is searched', async () => {
+  const words = ['--policy', 'gcra period=1m burst=40', '--policy', 'tokenBucket refill=10/1s', '--suggest', '0%']
+  const { suggestions } = await suggested(...words)
+  // The largest client sends 100 requests at once, so no limit suffices for a burst of 40.
+  expect(suggestions.map(({ text }) => text)).toEqual([null, 'tokenBucket capacity=100 refill=10/1s'])
+})
+
+test('a limit in the gap between busy keys and the rest is code, too, and checked by the same command', async () => {
+  const line = (key: string) => `${key} - - [31/Jan/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10\n`
+  const busy = Array<string>(300).fill(line('10.9.9.9')).join('')
+  const calm = Array.from({ length: 20 }, (_, client) => line(`10.0.0.${client}`).repeat(10)).join('')
+  writeFileSync(join(folder, 'gap.log'), calm + busy)
+  const { stdout } = await tollgate(['simulate', 'gap.log', '--policy', 'gcra period=1m', '--suggest', '40%'], {
+    cwd: folder,
+  })
+  expect(stdout).toContain('any limit from 10 to 299 in every 1 min refuses 1 key, and none of the other 20')
+  const [, code, command] = /\nin code:\n([\s\S]*)\n\nto check them:\n {2}npx tollgate (.*)\n$/.exec(stdout) ?? []
+  expect(code?.split('\n')).toEqual([
+    "  new RateLimiter(gcra({ limit: 100, period: '1m' }))",
+    "  new RateLimiter(gcra({ limit: 50, period: '1m' })) // in the gap: 1 key sent more",
+  ])
+  expect(command).toContain("--policy 'gcra limit=50 period=1m' --key ip")
+  const again = await tollgate(['simulate', 'gap.log', '--policy', 'gcra limit=50 period=1m'], { cwd: folder })
+  expect(again.stdout).toContain('would have refused 250 of 500 requests (50 %), of 1 key')
+})
+
 test('the report names the request, the result and the method', async () => {
   const words = ['simulate', 'access.log', '--policy', 'fixedWindow window=1m', '--suggest', '1% of keys']
   const { stdout } = await tollgate(words, { cwd: folder })

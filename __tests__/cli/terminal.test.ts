@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import stringWidth from 'string-width'
 import { EXIT } from '../../ts/cli/exit-codes.js'
-import { programOf } from '../../ts/cli/run.js'
+import { progressOf } from '../../ts/cli/progress.js'
+import { run as runCommand } from '../../ts/cli/run.js'
 import { table } from '../../ts/cli/terminal.js'
 
 describe('a table', () => {
@@ -52,13 +53,23 @@ describe('in a terminal of 80 columns', () => {
   /** Runs the command line in this process, because a child process of a test has no terminal. */
   async function run(...words: string[]) {
     const [stdout, stderr] = [0, 1].map(() => Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 }))
-    const codes: number[] = []
     const terminal = { stdin: new PassThrough(), stdout, stderr, env: { NO_COLOR: '1' } }
-    const program = programOf(terminal as unknown as typeof process, (code) => codes.push(code))
-    await program.parseAsync(words, { from: 'user' })
-    expect(codes).toEqual([EXIT.fine])
+    expect(await runCommand(words, terminal as unknown as typeof process)).toBe(EXIT.fine)
     return { stdout: String(stdout?.read() ?? ''), stderr: String(stderr?.read() ?? '') }
   }
+
+  test('no text is wider, besides commands and code to copy', async () => {
+    const outputs = [
+      run('simulate', log, '--policy', 'fixedWindow window=1m', '--suggest', '1%'),
+      ...['simulate', 'top', 'inspect', 'override', 'prefixes', 'demo', 'playground'].map((name) => run('help', name)),
+    ]
+    const lines = (await Promise.all(outputs)).flatMap(({ stdout }) => stdout.split('\n'))
+    expect(lines.length).toBeGreaterThan(100)
+    const wide = lines.filter((line) => stringWidth(line) > 80)
+    expect(wide.filter((line) => !/^ {2}(npx|zcat|new) /.test(line))).toEqual([])
+    // A paragraph keeps its indentation.
+    expect(lines).toContain("  command's arguments: put such a URL into REDIS_URL or --url-file, or the")
+  })
 
   test('the tables of a report fit', async () => {
     const { stdout } = await run('simulate', log, '--policy', 'fixedWindow limit=10 window=1m', '--key', 'ip+path')
@@ -75,5 +86,17 @@ describe('in a terminal of 80 columns', () => {
     expect(shares[0]).toBe(0)
     expect(shares).toEqual([...shares].sort((one, other) => one - other))
     expect(shares.at(-1)).toBeGreaterThanOrEqual(90)
+  })
+
+  test('a bar does not go back if more work is expected than before', () => {
+    const stderr = Object.assign(new PassThrough(), { isTTY: true, columns: 80 })
+    const progress = progressOf({ stderr } as unknown as typeof process, 'searching', 100)
+    progress.advance(50)
+    progress.expect(200)
+    progress.advance(60)
+    progress.end()
+    const shares = [...String(stderr.read()).matchAll(/(\d+) %/g)].map(([, share]) => Number(share))
+    expect([shares[0], shares.at(-1)]).toEqual([0, 55])
+    expect(shares).toEqual([...shares].sort((one, other) => one - other))
   })
 })

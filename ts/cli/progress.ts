@@ -30,10 +30,18 @@ export function progressOf({ stderr }: Terminal, title: string, total: number | 
     etaBuffer: 50,
   }
   const bar = new SingleBar(options, Presets.legacy)
-  bar.start(total, 0)
+  bar.start(1, 0)
+  let [done, expected, share] = [0, total, 0]
   return {
-    advance: (units) => bar.increment(units),
-    expect: (total) => bar.setTotal(total),
+    advance: (units) => {
+      done += units
+      // Never back, also if more units are expected than before.
+      share = Math.min(1, Math.max(share, done / expected))
+      bar.update(share)
+    },
+    expect: (total) => {
+      expected = total
+    },
     end: () => bar.stop(),
   }
 }

@@ -10,7 +10,7 @@ import { simulateCommand } from './commands/simulate.js'
 import { topCommand } from './commands/top.js'
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.js'
 import { exitCodeOf } from './failure.js'
-import { escapeControls, type Terminal } from './terminal.js'
+import { columnsOf, escapeControls, type Terminal, wrapped } from './terminal.js'
 
 /** Creates a command. Each command's file exports one. */
 export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void) => Command
@@ -68,14 +68,18 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
   program.addCommand(demoServerCommand(terminal), { hidden: true })
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({
-      writeOut: (text) => terminal.stdout.write(text),
-      writeErr: (text) => terminal.stderr.write(text),
+      writeOut: (text) => terminal.stdout.write(wrapped(text, helpWidth(terminal.stdout))),
+      writeErr: (text) => terminal.stderr.write(wrapped(text, helpWidth(terminal.stderr))),
       outputError: (text, write) => write(text.replace(/^error: /, 'tollgate: ')),
-      getOutHelpWidth: () => Math.min(terminal.stdout.columns ?? 100, 120),
-      getErrHelpWidth: () => Math.min(terminal.stderr.columns ?? 100, 120),
+      getOutHelpWidth: () => helpWidth(terminal.stdout),
+      getErrHelpWidth: () => helpWidth(terminal.stderr),
     })
   }
   return program
+}
+
+function helpWidth({ columns = 100 }: { readonly columns?: number }): number {
+  return Math.min(columns, 120)
 }
 
 /** Prints an error: on one line if the user can correct it. */
@@ -90,7 +94,7 @@ function reportError(error: unknown, { stderr }: Terminal): ExitCode {
     stderr.write(`tollgate: a bug, please report it: ${error instanceof Error ? error.stack : String(error)}\n`)
     return EXIT.defect
   }
-  stderr.write(`tollgate: ${escapeControls((error as Error).message)}\n`)
+  stderr.write(wrapped(`tollgate: ${escapeControls((error as Error).message)}\n`, columnsOf(stderr)))
   return code
 }
 

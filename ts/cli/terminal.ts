@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
+import { Help } from 'commander'
 import stringWidth from 'string-width'
 
 /** The streams and the environment of a command; `process` is one. */
@@ -74,9 +75,31 @@ export function shortened(text: string, columns: number): string {
   return `${cut}…`
 }
 
-/** The width of the terminal; `undefined` if the output is none. */
-export function columnsOf({ stdout }: Terminal): number | undefined {
-  return stdout.isTTY === true ? stdout.columns : undefined
+/** The width of a terminal; `undefined` if the stream is none. */
+export function columnsOf({ isTTY, columns }: Terminal['stderr']): number | undefined {
+  return isTTY === true ? columns : undefined
+}
+
+/** Lines that a user copies: a break would change them. */
+const COPIED = /^ *(npx|zcat|new) /
+
+/**
+ * Breaks the lines of a text at spaces, with the indentation of each line, so that they fit the
+ * terminal. Without columns nothing changes.
+ */
+export function wrapped(text: string, columns: number | undefined): string {
+  if (columns === undefined) {
+    return text
+  }
+  const lines = text.split('\n').map((line) => {
+    if (stringWidth(line) <= columns || COPIED.test(line)) {
+      return line
+    }
+    const [indentation = ''] = /^ */.exec(line) ?? []
+    const broken = new Help().boxWrap(line.trimStart(), columns - indentation.length)
+    return broken.replaceAll(/^/gm, indentation)
+  })
+  return lines.join('\n')
 }
 
 /** How a table fits its width. */

@@ -15,7 +15,7 @@ import {
 import { formatInspection } from '../redis/format-inspection.js'
 import { inspectKey, mismatches } from '../redis/inspect.js'
 import { configOf, type PolicyOptions } from '../redis/policies.js'
-import { paintFor, type Terminal } from '../terminal.js'
+import { columnsOf, paintFor, type Terminal, wrapped } from '../terminal.js'
 
 interface InspectOptions extends RedisCommandOptions, PolicyOptions {
   readonly key: readonly string[]
@@ -26,8 +26,8 @@ interface InspectOptions extends RedisCommandOptions, PolicyOptions {
 
 const HELP = `
 What it prints:
-  Without a policy: the charged units and, for rates, the numbers with which the state was written; blocks and
-  overrides; open reservations. With the limiter's policies: also the decision on a call now.
+  Without a policy: the charged units and, for rates, the numbers with which the state was written; blocks and \
+overrides; open reservations. With the limiter's policies: also the decision on a call now.
   It changes nothing, not even how long a key is kept.
   Exit code 1: the key has no state, it is fresh.
 
@@ -70,7 +70,10 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
           ...usageNotes(inspection, config),
         ]
         terminal.stdout.write(
-          formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
+          wrapped(
+            formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
+            columnsOf(terminal.stdout),
+          ),
         )
       }
       done(inspection.states.length === 0 && inspection.reservations === undefined ? EXIT.no : EXIT.fine)

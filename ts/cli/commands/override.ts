@@ -19,8 +19,8 @@ interface OverrideCommandOptions extends MutateOptions {
 
 const HELP = `
 Numbers:
-  The numbers to override, written as in a policy: --numbers 'limit=500 burst=50'. For several policies, start with the
-  policy's name, once for each: --numbers 'daily limit=9000' --numbers 'burst limit=20'.
+  The numbers to override, written as in a policy: --numbers 'limit=500 burst=50'. For several policies, start with the \
+policy's name, once for each: --numbers 'daily limit=9000' --numbers 'burst limit=20'.
 
 Example:
   npx tollgate override --prefix api --key customer:7 --numbers limit=500 --for 30d --policy 'gcra limit=100 period=1m'`

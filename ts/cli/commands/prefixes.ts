@@ -3,7 +3,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { withRedis } from '../redis/connect/connection.js'
 import { parseDuration, parser, type RedisOptions, withRedisOptions } from '../redis/connect/options.js'
 import { formatPrefixes, listPrefixes } from '../redis/prefixes.js'
-import { columnsOf, type Terminal } from '../terminal.js'
+import { columnsOf, type Terminal, wrapped } from '../terminal.js'
 
 interface PrefixesOptions extends RedisOptions {
   /** In milliseconds. */
@@ -12,8 +12,8 @@ interface PrefixesOptions extends RedisOptions {
 
 const HELP = `
 What it prints:
-  The prefixes of the keys that limiters wrote, the number of these keys, and their policies. Limiters that were called
-  in the last 90 minutes have registered the numbers of their policies; of others the names and algorithms are shown.
+  The prefixes of the keys that limiters wrote, the number of these keys, and their policies. Limiters that were called \
+in the last 90 minutes have registered the numbers of their policies; of others the names and algorithms are shown.
   It scans the names of all keys, with SCAN.
   Exit code 1: no key is that of a limiter.
 
@@ -37,10 +37,11 @@ export function prefixesCommand(terminal: Terminal, done: (code: ExitCode) => vo
       const { server, list } = await withRedis(url, options, terminal, async (connection) => {
         return { server: connection.name, list: await listPrefixes(connection, options.for) }
       })
+      const columns = columnsOf(terminal.stdout)
       terminal.stdout.write(
         options.format === 'json'
           ? `${JSON.stringify({ server, ...list }, undefined, 2)}\n`
-          : formatPrefixes(server, list, columnsOf(terminal)),
+          : wrapped(formatPrefixes(server, list, columns), columns),
       )
       done(list.prefixes.length === 0 ? EXIT.no : EXIT.fine)
     })

@@ -10,7 +10,7 @@ import { type CommandProgress, progressOf } from '../progress.js'
 import { bytesOf } from '../simulate/log/chunks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/log/key.js'
 import type { LogFormat } from '../simulate/log/line.js'
-import { Peaks, windowsOf } from '../simulate/peaks.js'
+import { Peaks, windowOf, windowsOf } from '../simulate/peaks.js'
 import { type AccessLog, type ReplayResult, replay } from '../simulate/replay.js'
 import { reportOf, type SimulationReport } from '../simulate/report/report.js'
 import { htmlReport } from '../simulate/report/report-html.js'
@@ -18,7 +18,9 @@ import { textReport } from '../simulate/report/report-text.js'
 import {
   DEFAULT_SHAPES,
   goalOf,
+  type LackingOptions,
   lacksNumber,
+  type PolicyCandidate,
   REPLAYS_OF_SEARCH,
   type RefusalGoal,
   type Suggestion,
@@ -26,7 +28,7 @@ import {
   withoutNumber,
 } from '../simulate/suggest.js'
 import { ReportTally } from '../simulate/tally.js'
-import { columnsOf, type Paint, paintFor, plain, type Terminal } from '../terminal.js'
+import { columnsOf, type Paint, paintFor, plain, type Terminal, wrapped } from '../terminal.js'
 
 interface SimulateOptions {
   readonly policy?: readonly string[]
@@ -119,7 +121,7 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
   if (goal !== undefined && files.includes('-')) {
     throw usageError('--suggest replays the log several times, so it cannot read the standard input: give a file')
   }
-  if (options.failAbove !== undefined && policies.every(({ isComplete }) => !isComplete)) {
+  if (options.failAbove !== undefined && policies.every(({ lacking }) => lacking !== undefined)) {
     throw usageError('--fail-above needs a policy with all of its numbers: --policy, or --policies')
   }
   const log: AccessLog = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...logOptionsOf(options) }
@@ -130,7 +132,7 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
     progress.end(),
   )
   const report = reportOf(files, replayed, complete, found, options.top)
-  const [paint, columns] = options.output === undefined ? [paintFor(terminal), columnsOf(terminal)] : [plain]
+  const [paint, columns] = options.output === undefined ? [paintFor(terminal), columnsOf(terminal.stdout)] : [plain]
   await writeResult(render(report, options.format, paint, columns), options.output, terminal)
   const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
   const hasBroken = replayed.summary.broken > 0
@@ -160,11 +162,15 @@ async function replayAll(
     return replay(log, replayed, (bytes) => progress.advance(bytes), counted)
   }
   // A policy without its number takes part only in the search.
-  const complete = policies.filter(({ isComplete }) => isComplete).map((named) => [named, new ReportTally()] as const)
+  const complete = policies
+    .filter(({ lacking }) => lacking === undefined)
+    .map((named) => [named, new ReportTally()] as const)
   const replayed = await replayOnce(complete, goal === undefined ? 0 : REPLAYS_OF_SEARCH, peaks)
   expectRequests(log, replayed)
   expectFields(replayed, options)
-  const suggestions = goal === undefined ? [] : await suggest(policies, goal, replayOnce)
+  const gaps = new Map(peaks.map(({ windowMs, report }) => [windowMs as number | undefined, report.gap]))
+  const gapOf = (policy: LimiterPolicies['policy']) => gaps.get(windowOf(policy)) ?? null
+  const suggestions = goal === undefined ? [] : await suggest(policies, goal, replayOnce, gapOf)
   return { replayed, complete, found: { suggestions, peaks } }
 }
 
@@ -216,13 +222,8 @@ function render(
     case 'html':
       return htmlReport(report)
     default:
-      return textReport(report, paint, columns)
+      return wrapped(textReport(report, paint, columns), columns)
   }
-}
-
-interface PolicyCandidate extends LimiterPolicies {
-  /** Whether it has all of its numbers. */
-  readonly isComplete: boolean
 }
 
 function policiesOf(
@@ -230,14 +231,14 @@ function policiesOf(
   goal: RefusalGoal | undefined,
 ): PolicyCandidate[] {
   const shapes = policy.length === 0 && file === undefined && goal !== undefined ? DEFAULT_SHAPES : policy
-  const lacking = new Set<unknown>()
+  const lackingBy = new Map<LimiterPolicies['policy'], LackingOptions>()
   const make: typeof makePolicy = (options, where) => {
     if (goal === undefined) {
       return makePolicy(options, where)
     }
     const made = withoutNumber(options, where)
     if (lacksNumber(options)) {
-      lacking.add(made)
+      lackingBy.set(made, options)
     }
     return made
   }
@@ -250,9 +251,9 @@ function policiesOf(
     throw usageError(`the policy ${JSON.stringify(twice.name)} is given twice`)
   }
   return all.map(({ name, policy }) => {
-    const isComplete = !lacking.has(policy)
+    const lacking = lackingBy.get(policy)
     // Removes the placeholder number from the name.
-    return { name: isComplete ? name : name.replace(/ (limit|capacity)=1(?= |$)/, ''), policy, isComplete }
+    return { name: lacking === undefined ? name : name.replace(/ (limit|capacity)=1(?= |$)/, ''), policy, lacking }
   })
 }
 

@@ -21,7 +21,16 @@ import {
   scanUsage,
   usedPolicyOf,
 } from '../redis/usage.js'
-import { columnsOf, escapeControls, type Paint, paintFor, shortened, type Terminal, table } from '../terminal.js'
+import {
+  columnsOf,
+  escapeControls,
+  type Paint,
+  paintFor,
+  shortened,
+  type Terminal,
+  table,
+  wrapped,
+} from '../terminal.js'
 
 interface TopOptions extends RedisCommandOptions, PolicyOptions {
   readonly most: number
@@ -42,11 +51,11 @@ const KEY_COLUMNS = 60
 
 const HELP = `
 How it works:
-  It runs SCAN, a page of each master in turn, within the bounds of the options, and prints the share of the keys that
-  it has scanned. It never runs KEYS, and it writes nothing. The order in which Redis stores keys does not depend on
-  their use, so a partial scan is a fair sample; the hottest key of all may be in the rest.
-  Keys are ranked by the used share of their limit, if it is known: from the state of rates and of tokens refilled at
-  intervals, from overrides, and from the given policies. Otherwise they are ranked by the units used.
+  It runs SCAN, a page of each master in turn, within the bounds of the options, and prints the share of the keys that \
+it has scanned. It never runs KEYS, and it writes nothing. The order in which Redis stores keys does not depend on \
+their use, so a partial scan is a fair sample; the hottest key of all may be in the rest.
+  Keys are ranked by the used share of their limit, if it is known: from the state of rates and of tokens refilled at \
+intervals, from overrides, and from the given policies. Otherwise they are ranked by the units used.
   Exit code 1: no key of the prefix is in use.
 
 Examples:
@@ -88,7 +97,7 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
     .action(async (url: string | undefined, options: TopOptions) => {
       const config = configOf(options)
       const bounds = { ...options, forMs: options.for }
-      const paint = paintFor(terminal)
+      const [paint, columns] = [paintFor(terminal), columnsOf(terminal.stdout)]
       const resultOf = async (connection: Connection): Promise<TopResult> => {
         const sample = await hottest(connection, config, bounds)
         const by = options.by ?? (sample.hasShares ? 'share' : 'used')
@@ -109,7 +118,7 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
           const text =
             options.format === 'json'
               ? jsonOf(result, isWatched)
-              : formatTop(result, config, paint, columnsOf(terminal))
+              : wrapped(formatTop(result, config, paint, columns), columns)
           terminal.stdout.write((isWatched && terminal.stdout.isTTY ? CLEAR : '') + text)
           done(result.keys.length === 0 ? EXIT.no : EXIT.fine)
         }

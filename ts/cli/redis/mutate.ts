@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, CommandFailure, usageError } from '../failure.js'
-import { paintFor, type Terminal } from '../terminal.js'
+import { columnsOf, paintFor, type Terminal, wrapped } from '../terminal.js'
 import { checkUsage, type ExistingState } from './check-usage.js'
 import { type CommandLimiter, type Connection, withRedis } from './connect/connection.js'
 import {
@@ -63,15 +63,15 @@ export interface Mutation {
 
 const CHECK_HELP = `
 The policies:
-  Without --policy and --policies, the command uses the policies that limiters with the prefix have registered in the last
-  90 minutes. It fails if they differ. Policies that are given must have the registered numbers, if there are any:
-  other numbers could remove counts from the key's state.
+  Without --policy and --policies, the command uses the policies that limiters with the prefix have registered in the last \
+90 minutes. It fails if they differ. Policies that are given must have the registered numbers, if there are any: other \
+numbers could remove counts from the key's state.
 
 The check before a change:
-  The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other
-  keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong
-  algorithm or prefix, the command would change a key that no limiter reads. --force skips the check, for a key that is
-  changed before the limiter's first call.
+  The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other \
+keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong \
+algorithm or prefix, the command would change a key that no limiter reads. --force skips the check, for a key that is \
+changed before the limiter's first call.
   Exit code 1: there was nothing to remove: no block, no override, or no state of the key.`
 
 /** Adds the options of all commands that change a key. */
@@ -144,9 +144,9 @@ export async function mutate(
     const notes = mismatches(inspection, config)
     const message = isNoop ? noop?.message : options.dryRun === true ? would : did
     const first = `${formatKey(key)} ${message}\n\n`
-    terminal.stdout.write(
-      first + formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
-    )
+    const text =
+      first + formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join('')
+    terminal.stdout.write(wrapped(text, columnsOf(terminal.stdout)))
   }
   return isNoop ? EXIT.no : EXIT.fine
 }

@@ -22,7 +22,9 @@ export interface PeakGap {
   /** The smallest and the largest limit of the range. */
   readonly from: number
   readonly to: number
-  /** The number of keys above it. */
+  /** A round limit in its middle. */
+  readonly middle: number
+  /** The number of keys above it: at most half. */
   readonly keys: number
 }
 
@@ -32,7 +34,7 @@ export interface PeakReport {
   readonly keys: number
   /** The peaks that half, 90 %, 99 % of the keys, and all keys do not exceed. */
   readonly quantiles: { readonly half: number; readonly most: number; readonly nearlyAll: number; readonly all: number }
-  /** For some limits, ascending, the number of keys whose peak is above. */
+  /** For some limits, ascending, the number of keys whose peak is above: from the last that all exceed. */
   readonly limits: readonly { readonly limit: number; readonly keys: number }[]
   /** The widest gap between two peaks, relative to the lower; `null` if there is no wide one. */
   readonly gap: PeakGap | null
@@ -89,22 +91,32 @@ export class Peaks {
       windowMs: this.windowMs,
       keys: peaks.length,
       quantiles: { half: quantile(0.5), most: quantile(0.9), nearlyAll: quantile(0.99), all },
-      limits: roundLimits(all).map((limit) => ({ limit, keys: peaks.filter((peak) => peak > limit).length })),
+      limits: limitsFrom(peaks),
       gap: widestGap(peaks),
     }
   }
 }
 
-/** 1, 2, 5, 10, … up to the first that is not below the largest peak. */
-function roundLimits(largest: number): number[] {
-  const limits: number[] = []
-  for (let power = 1; ; power *= 10) {
-    for (const factor of [1, 2, 5]) {
-      limits.push(factor * power)
-      if (factor * power >= largest) {
-        return limits
-      }
+/** The keys above round limits, from the last limit that all exceed to the first that none does. */
+function limitsFrom(peaks: readonly number[]): PeakReport['limits'] {
+  const limits: { limit: number; keys: number }[] = []
+  for (const limit of roundNumbers()) {
+    const keys = peaks.filter((peak) => peak > limit).length
+    if (keys === peaks.length) {
+      limits.pop()
     }
+    limits.push({ limit, keys })
+    if (keys === 0) {
+      break
+    }
+  }
+  return limits
+}
+
+/** 1, 2, 5, 10, … */
+function* roundNumbers(): Generator<number> {
+  for (let power = 1; ; power *= 10) {
+    yield* [power, 2 * power, 5 * power]
   }
 }
 
@@ -112,25 +124,35 @@ function roundLimits(largest: number): number[] {
 function widestGap(peaks: readonly number[]): PeakGap | null {
   let gap: PeakGap | null = null
   let widest = MIN_GAP
-  for (let index = 1; index < peaks.length; index++) {
-    const [below, above] = [peaks[index - 1] as number, peaks[index] as number]
+  // Few keys are busy: most are below the gap.
+  for (let index = Math.ceil(peaks.length / 2); index < peaks.length; index++) {
+    const [below, above] = [Math.max(1, peaks[index - 1] as number), peaks[index] as number]
     if (above / below >= widest) {
       widest = above / below
-      gap = { from: below, to: above - 1, keys: peaks.length - index }
+      gap = { from: below, to: above - 1, middle: middleOf(below, above - 1), keys: peaks.length - index }
     }
   }
   return gap
 }
 
+/** The round number of a range that is nearest to its geometric mean; the mean if it has none. */
+function middleOf(from: number, to: number): number {
+  const mean = Math.sqrt(from * to)
+  const power = 10 ** Math.floor(Math.log10(mean))
+  const distance = (number: number) => Math.abs(Math.log(number / mean))
+  const round = [1, 2, 5, 10].map((factor) => factor * power).filter((number) => number >= from && number <= to)
+  return round.sort((one, other) => distance(one) - distance(other))[0] ?? Math.round(mean)
+}
+
 /** The lengths of the windows of policies, each once. Buckets have none of their own. */
 export function windowsOf(policies: readonly LimiterPolicies[]): number[] {
-  const windows = policies.flatMap(({ policy }) => {
-    const isSingle = 'algorithm' in policy && typeof policy.algorithm === 'string'
-    return isSingle && ('period' in policy || 'window' in policy) ? [lengthOf(policy as never)] : []
-  })
+  const windows = policies.map(({ policy }) => windowOf(policy)).filter((window) => window !== undefined)
   return [...new Set(windows)].sort((one, other) => one - other)
 }
 
-function lengthOf(policy: { readonly period?: number; readonly window?: number }): number {
-  return (policy.period ?? policy.window) as number
+/** The length of a policy's window; `undefined` if it has none, or if it is several policies. */
+export function windowOf(policy: LimiterPolicies['policy']): number | undefined {
+  const isSingle = 'algorithm' in policy && typeof policy.algorithm === 'string'
+  const { period, window = period } = policy as { readonly period?: number; readonly window?: number }
+  return isSingle ? window : undefined
 }

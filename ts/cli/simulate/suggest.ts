@@ -6,6 +6,7 @@ import type { Policies } from '../../policies/policy-set.js'
 import { asUsageError, usageError } from '../failure.js'
 import type { LimiterPolicies, PolicyFactory } from '../policies.js'
 import { formatPolicyText } from '../policy-text.js'
+import type { PeakGap } from './peaks.js'
 import type { ReplayResult } from './replay.js'
 import { type RefusalTally, SearchTally } from './tally.js'
 
@@ -35,6 +36,8 @@ export interface Suggestion {
   readonly tooSmall: number | null
   /** The number of replays of the log. */
   readonly replays: number
+  /** The policy with a number in the gap between busy keys and the rest; `null` if there is no gap. */
+  readonly inGap: { readonly policy: Policy; readonly text: string; readonly busyKeys: number } | null
 }
 
 /** Parses `--suggest`: `1%`, `0.5% of keys`. */
@@ -49,6 +52,18 @@ export function goalOf(text: string): RefusalGoal {
 
 /** The policies to search for by default: steady rates per second, minute and hour. */
 export const DEFAULT_SHAPES = ['gcra period=1s', 'gcra period=1m', 'gcra period=1h']
+
+/** The options of a policy that lacks the number to search for. */
+export type LackingOptions = Parameters<PolicyFactory>[0]
+
+/** A policy to search from: complete, or the options without its number. */
+export type PolicyShape = Policy | LackingOptions
+
+/** A policy in a search. */
+export interface PolicyCandidate extends LimiterPolicies {
+  /** Its options, if they lack the number to search for. Its policy then has 1. */
+  readonly lacking: LackingOptions | undefined
+}
 
 /** The options that keep their ratio to a policy's main number, if it has them. */
 const SCALED = ['burst', 'refill.tokens', 'initial', 'debt', 'leak.units']
@@ -72,23 +87,26 @@ export const withoutNumber: PolicyFactory = (options, where) => {
 }
 
 /**
- * Scales a policy's numbers so that the main one has the given value. Each number is at least 1.
+ * Gives a policy's main number a value. If the policy had one, its other numbers keep their ratio to
+ * it, and are at least 1; otherwise they stay as they were given.
  */
-export function scaled(policy: Policy, main: number): Policy {
-  const name = searchedOption(policy)
-  const { algorithm, ...options } = structuredClone(policy) as Policy & Record<string, unknown>
-  const ratio = main / (read(options, name) as number)
-  write(options, name, main)
-  for (const other of SCALED) {
-    const value = read(options, other)
-    if (typeof value === 'number' && value > 0) {
-      write(options, other, Math.max(1, Math.round(value * ratio)))
+export function scaled(shape: PolicyShape, main: number): Policy {
+  const name = searchedOption(shape)
+  const { algorithm, ...options } = structuredClone(shape) as LackingOptions
+  if (!lacksNumber(shape)) {
+    const ratio = main / (read(options, name) as number)
+    for (const other of SCALED) {
+      const value = read(options, other)
+      if (typeof value === 'number' && value > 0) {
+        write(options, other, Math.max(1, Math.round(value * ratio)))
+      }
     }
   }
+  write(options, name, main)
   return policyOf({ algorithm, ...options })
 }
 
-function searchedOption({ algorithm }: Policy): string {
+function searchedOption({ algorithm }: PolicyShape): string {
   const name = mainOptionOf(algorithm)
   if (name === undefined) {
     throw usageError(`--suggest cannot search for several numbers at once, as ${algorithm} has them`)
@@ -125,8 +143,8 @@ export type ReplayFunction = (
 ) => Promise<ReplayResult>
 
 interface NumberSearch {
-  readonly start: LimiterPolicies
-  readonly shape: Policy
+  readonly start: PolicyCandidate
+  readonly shape: PolicyShape
   /** The largest number known to refuse too much. */
   low: number
   /** The smallest number known to be large enough; `undefined` while none is known. */
@@ -147,9 +165,10 @@ interface NumberSearch {
  * true. The result itself has been replayed, so it holds in any case.
  */
 export async function suggest(
-  policies: readonly LimiterPolicies[],
+  policies: readonly PolicyCandidate[],
   goal: RefusalGoal,
   replayer: ReplayFunction,
+  gapOf: (policy: LimiterPolicies['policy']) => PeakGap | null = () => null,
 ): Promise<Suggestion[]> {
   const searches = policies.map((start): NumberSearch => {
     return { start, shape: singleOf(start), low: 0, high: undefined, found: undefined, replays: 0, isExhausted: false }
@@ -169,7 +188,7 @@ export async function suggest(
       recordTrial(search, number, policy, tally, shareOf(goal, tally, keys) <= goal.share)
     }
   }
-  return searches.map((search) => suggestionOf(search, goal))
+  return searches.map((search) => suggestionOf(search, goal, gapOf(search.start.policy)))
 }
 
 interface Trial {
@@ -257,7 +276,12 @@ function shareOf({ of }: RefusalGoal, { decided, refused, refusedKeys }: SearchT
   return whole === 0 ? 0 : part / whole
 }
 
-function suggestionOf({ start, found, low, replays }: NumberSearch, goal: RefusalGoal): Suggestion {
+function suggestionOf(
+  { start, shape, found, low, replays }: NumberSearch,
+  goal: RefusalGoal,
+  gap: PeakGap | null,
+): Suggestion {
+  const middle = gap === null ? undefined : acceptedPolicy(() => scaled(shape, gap.middle))
   const { decided = 0, refused = 0, refusedKeys = 0 } = found?.tally ?? {}
   return {
     name: start.name,
@@ -269,15 +293,19 @@ function suggestionOf({ start, found, low, replays }: NumberSearch, goal: Refusa
     refusedKeys,
     tooSmall: low === 0 ? null : low,
     replays,
+    inGap:
+      gap === null || middle === undefined
+        ? null
+        : { policy: middle, text: formatPolicyText(middle), busyKeys: gap.keys },
   }
 }
 
-function singleOf({ name, policy }: LimiterPolicies): Policy {
+function singleOf({ name, policy, lacking }: PolicyCandidate): PolicyShape {
   if (!('algorithm' in policy) || typeof policy.algorithm !== 'string') {
     throw usageError(`--suggest searches for the number of a single policy, and ${name} is several (${names(policy)})`)
   }
   searchedOption(policy as Policy)
-  return policy as Policy
+  return lacking ?? (policy as Policy)
 }
 
 function names(policies: Policy | Policies): string {

@@ -18,10 +18,10 @@ export interface RedisCommandOptions extends RedisOptions {
 
 const ENDPOINT_HELP = `
 The address of Redis:
-  A URL may contain a password, and every user of the machine can see a command's arguments: put such a URL into
-  REDIS_URL or --url-file, or the password into REDIS_PASSWORD (and REDIS_USERNAME). No output contains it.
-  For a Redis Cluster, give the URL of any node. With --sentinel, give the URL of a sentinel; the password of the
-  sentinel itself is REDIS_SENTINEL_PASSWORD.`
+  A URL may contain a password, and every user of the machine can see a command's arguments: put such a URL into \
+REDIS_URL or --url-file, or the password into REDIS_PASSWORD (and REDIS_USERNAME). No output contains it.
+  For a Redis Cluster, give the URL of any node. With --sentinel, give the URL of a sentinel; the password of the \
+sentinel itself is REDIS_SENTINEL_PASSWORD.`
 
 /** Adds the options of the commands on a prefix. */
 export function withEndpointOptions(command: Command): Command {

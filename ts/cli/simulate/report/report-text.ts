@@ -218,14 +218,19 @@ export function nextSteps({
   files,
   keys,
 }: SimulationReport): { readonly code: readonly string[]; readonly command: string } | undefined {
-  const found = suggestions.flatMap(({ policy, text }) => (policy === null || text === null ? [] : [{ policy, text }]))
+  const found = suggestions.flatMap(({ policy, text, inGap }) => [
+    ...(policy === null || text === null ? [] : [{ policy, text, comment: '' }]),
+    ...(inGap === null || inGap.text === text
+      ? []
+      : [{ ...inGap, comment: ` // in the gap: ${counted(inGap.busyKeys, 'key')} sent more` }]),
+  ])
   if (found.length === 0) {
     return undefined
   }
   const by = keys.length === 1 ? ` --key ${shellWord(keys[0]?.by ?? 'ip')}` : ''
   const policies = found.map(({ text }) => ` --policy ${shellWord(text)}`).join('')
   return {
-    code: found.map(({ policy }) => `new RateLimiter(${formatPolicyCode(policy)})`),
+    code: found.map(({ policy, comment }) => `new RateLimiter(${formatPolicyCode(policy)})${comment}`),
     command: `npx tollgate simulate ${files.map(shellWord).join(' ')}${policies}${by}`,
   }
 }

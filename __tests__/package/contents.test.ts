@@ -130,6 +130,20 @@ describe('the staging', () => {
     }
   })
 
+  test('prints sizes that the README and the page of the platforms state', () => {
+    const read = (path: string) => readFileSync(join(ROOT, path), 'utf8').replace(/\s+/g, ' ')
+    const readme = /takes (\S+) MB \((\S+) to download\), and the binary of your platform about (\S+) MB \((\S+)\)/
+    const [, ...stated] = readme.exec(read('README.md')) ?? []
+    const page = read('docs/platforms.md')
+    const [, ...main] = /The package itself is (\S+) MB \((\S+) packed\)/.exec(page) ?? []
+    const [, ...platform] = /Linux x64, glibc \S+ or later \| (\S+) MB \((\S+)\)/.exec(page) ?? []
+    expect([...main, ...platform]).toEqual(stated)
+    const sizes = [release.main, release.platform].flatMap(({ unpackedSize, size }) => [unpackedSize, size])
+    sizes.forEach((bytes, index) => {
+      expect(Math.abs(bytes / 1e6 - Number(stated[index]))).toBeLessThanOrEqual(0.15)
+    })
+  })
+
   test('adds the given repository to all packages, as provenance needs it, and otherwise none', async () => {
     expect(stagedManifest()).not.toHaveProperty('repository')
     const out = join(release.temp, 'with-repository')

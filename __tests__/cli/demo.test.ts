@@ -15,7 +15,7 @@ test('it shows that the law holds, and a real refusal', async () => {
   const numbers = (name: string) =>
     [...stdout.matchAll(new RegExp(`^  ${name} +(\\d+)  \\S`, 'gm'))].map(([, n]) => Number(n))
   const [polite = 0, bursty = 0, flood = 0] = numbers('allowed')
-  // 18 on an idle machine. A busy one delays its timers.
+  const [refusedPolite, refusedBursty = 0, refusedFlood = 0] = numbers('refused')
   expect(polite).toBeGreaterThan(0)
   const [, seconds, bound] =
     /^✓ In (\d+\.\d\d) s no client got more than (\d+) \(20 \+ 10 per second\)\.$/m.exec(stdout) ?? []
@@ -23,10 +23,11 @@ test('it shows that the law holds, and a real refusal', async () => {
   expect(Math.abs(Number(bound) - Math.floor(20 + 10 * Number(seconds)))).toBeLessThanOrEqual(1)
   expect(bursty).toBeGreaterThanOrEqual(20)
   expect(bursty).toBeLessThanOrEqual(Number(bound))
-  expect(flood).toBeGreaterThanOrEqual(20)
+  // A busy machine may send less than the burst.
+  expect(flood).toBeGreaterThanOrEqual(Math.min(20, flood + refusedFlood))
   expect(flood).toBeLessThanOrEqual(Number(bound))
-  expect(numbers('refused')[0]).toBe(0)
-  expect(numbers('refused')[2]).toBeGreaterThan(0)
+  expect(refusedPolite).toBe(0)
+  expect(refusedBursty + refusedFlood).toBeGreaterThan(0)
   expect(stdout).toMatch(/^ +1\.\d s {3}flood +allowed +\d+ +refused +\d+$/m)
   expect(stdout).toContain('✓ The polite client stayed below the limit and was never refused.')
   expect(stdout).toContain('HTTP/1.1 429 Too Many Requests')

@@ -27,11 +27,11 @@ export class DemoClient {
   refused = 0
   /** The allowed requests, by server. */
   readonly allowedBy: number[] = []
-  /** The requests that servers with separate counters would have allowed. */
-  separatelyAllowed = 0
   /** Allowed requests of each server, and refused ones of all, by column of time. */
   readonly allowedIn: number[][] = []
   readonly refusedIn: number[] = []
+  /** The requests that servers with separate counters would have allowed, by column of time. */
+  readonly separatelyIn: number[] = []
   /** The first refusal. */
   refusal: DemoRefusal | undefined
 
@@ -45,10 +45,17 @@ export class DemoClient {
     return this.allowedBy.reduce((sum, count) => sum + count, 0)
   }
 
+  get separatelyAllowed(): number {
+    return this.separatelyIn.reduce((sum, count) => sum + count, 0)
+  }
+
   /** Sends one request and counts its answer. With several servers, every client uses all in turn. */
   async request({ urls, startedAt, separate }: DemoRun): Promise<void> {
     const server = this.sent++ % urls.length
-    this.separatelyAllowed += Number(separate[server]?.takeSync(this.name).allowed === true)
+    if (separate[server]?.takeSync(this.name).allowed === true) {
+      const column = Math.floor((performance.now() - startedAt) / COLUMN_MS)
+      this.separatelyIn[column] = (this.separatelyIn[column] ?? 0) + 1
+    }
     const response = await fetch(urls[server] as string, { headers: { 'x-client': this.name } })
     const body = await response.text()
     const { status, statusText, headers } = response

@@ -46,9 +46,15 @@ export function frame(state: DemoState, columns: number, paint: Paint): string {
           strip('allowed', client.allowed, client.allowedIn[0] ?? [], 'blue'),
           strip('refused', client.refused, client.refusedIn, 'yellow'),
         ]
-      : Array.from({ length: servers }, (_, server) =>
-          strip(`server ${server + 1}`, client.allowedBy[server] ?? 0, client.allowedIn[server] ?? [], 'blue'),
-        )
+      : [
+          ...Array.from({ length: servers }, (_, server) =>
+            strip(`server ${server + 1}`, client.allowedBy[server] ?? 0, client.allowedIn[server] ?? [], 'blue'),
+          ),
+          // For comparison: two counters that nothing shares.
+          ...(client === clients.at(-1)
+            ? [strip('separate', client.separatelyAllowed, client.separatelyIn, 'yellow')]
+            : []),
+        ]
   const where = servers === 1 ? 'one server' : `${servers} server processes, one limit in Redis`
   return [
     `${paint('bold', 'tollgate')}: ${where}, and three clients at once`,
@@ -93,7 +99,7 @@ function ending(state: DemoState, paint: Paint): readonly string[] {
     `${paint('green', '✓')} In ${elapsed.toFixed(2)} s no client got more than ${most} (${LAW_TEXT}).`,
     servers === 1
       ? `${paint('green', '✓')} The polite client stayed below the limit and was never refused.`
-      : `${paint('green', '✓')} ${flood.name} got ${flood.allowed}; a counter in each server would have let ${flood.separatelyAllowed} through.`,
+      : `${paint('green', '✓')} ${flood.name} got ${flood.allowed}; separate counters would have let ${flood.separatelyAllowed} through.`,
   ]
   const { refusal } = clients.findLast((client) => client.refusal !== undefined) ?? {}
   return [
@@ -104,7 +110,7 @@ function ending(state: DemoState, paint: Paint): readonly string[] {
           `  HTTP/1.1 ${refusal.status} ${refusal.statusText}`,
           ...HEADERS.map((name) => `  ${name}: ${refusal.headers.get(name) ?? ''}`),
         ]),
-    '',
+    ...(servers === 1 ? [''] : []),
     `Next: ${paint('bold', 'npx tollgate playground')} compares algorithms and numbers.`,
   ]
 }

@@ -67,6 +67,7 @@ describe('in a terminal of 80 columns', () => {
     expect(lines.length).toBeGreaterThan(100)
     const wide = lines.filter((line) => stringWidth(line) > 80)
     expect(wide.filter((line) => !/^ {2}(npx|zcat|new) /.test(line))).toEqual([])
+    expect(lines.filter((line) => line.includes('default: []'))).toEqual([])
     // A paragraph keeps its indentation.
     expect(lines).toContain("  command's arguments: put such a URL into REDIS_URL or --url-file, or the")
   })

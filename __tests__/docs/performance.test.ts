@@ -87,6 +87,31 @@ test('the README links to the page', () => {
   expect(links).toContain('docs/performance.md')
 })
 
+test("the README's claim and rows are figures of the page", () => {
+  const page = read(DOCS, 'performance.md')
+  const readme = read(DOCS, '..', 'README.md').replace(/\r?\n(?=[^|\n])/g, ' ')
+  const cells = (inFlight: string, name: string) => {
+    const [, table = ''] = page.split(`\n| ${inFlight} in flight | calls a second |`)
+    const [, line = ''] = table.split(`\n| ${name} |`)
+    return (line.split('\n')[0] ?? '').split('|').map((cell) => cell.trim())
+  }
+  const rows = [
+    ...readme.matchAll(/^\| Redis, (\d+) calls in flight, `(\w+)` \| (\S+) calls\/s \| (.+), (\S+) \| (\S+) \|$/gm),
+  ]
+  expect(rows).toHaveLength(2)
+  for (const [, inFlight = '', algorithm = '', calls, peer = '', callsOfPeer, ratio] of rows) {
+    const [shown, , times] = cells(inFlight, `tollgate ${algorithm}`)
+    expect([shown, Number(times).toFixed(1), cells(inFlight, peer)[0]]).toEqual([calls, ratio, callsOfPeer])
+  }
+  const [least, most] = ['gcra', 'fixedWindow'].map((name) => Math.floor(Number(cells('64', `tollgate ${name}`)[2])))
+  expect(readme).toContain(`[${least} to ${most} times as many a second](docs/performance.md)`)
+  const [, bytes = '', others = ''] = /takes ([\d.]+) bytes of memory, and ([\d.]+) in/.exec(page) ?? []
+  const memory = [Math.round(Number(bytes)), others, (Number(others) / Number(bytes)).toFixed(1)]
+  expect(readme).toContain(
+    `| memory for a million keys | ${memory[0]} bytes each | rate-limiter-flexible in memory, ${memory[1]} | ${memory[2]} |`,
+  )
+})
+
 test('the page reports a faster peer and a missed target', () => {
   const page = pageOf(record(50_000))
   expect(figures(page, 'losses').split('\n').slice(2)).toEqual([

@@ -135,7 +135,7 @@ describe('of many keys', () => {
 
   test('finds the hottest key by SCAN and plain reads alone', async () => {
     const commands = await commandsOf(redis.server, async () => {
-      const report = await json<TopReport>(top('many', '--most', '2'))
+      const report = await json<TopReport>(top('many', '--most', '2', '--for', '60s'))
       expect(report.keys[0]).toMatchObject({ key: 'user:777', used: 9 })
       expect(report.sample).toMatchObject({ read: KEYS, inUse: KEYS, isComplete: true })
     })

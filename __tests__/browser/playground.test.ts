@@ -173,12 +173,12 @@ describe.each([
   ['phone', { width: 360 }],
   // The picture in docs/choosing.md: to renew it, run `cp target/playground/choosing.png
   // docs/plots/playground.png`.
-  ['choosing', { width: 700 }],
+  ['choosing', { width: 420 }],
 ] as const)('seen: %s', (name, visit: Visit) => {
   test('renders, fits its viewport and has no accessibility violation', async () => {
     const page = await open(visit)
     const { y, height } = (await page.locator('.overview').boundingBox()) ?? { y: 0, height: 0 }
-    const part = name === 'choosing' ? { clip: { x: 0, y: y - 8, width: 700, height: height + 16 } } : {}
+    const part = name === 'choosing' ? { clip: { x: 0, y: y - 8, width: 420, height: height + 16 } } : {}
     const isWhole = name !== 'choosing' && name !== 'first-screen'
     if (isWhole) {
       await page.getByText('As a table').first().click()

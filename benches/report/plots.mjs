@@ -40,7 +40,7 @@ const colourOf = ({ name }) => (isOurs(name) ? OURS : THEIRS)
 
 function summary(part) {
   return bars({
-    title: 'Over Redis: tollgate gcra against the fastest peer',
+    title: 'Over Redis: gcra against the fastest peer',
     x: 'calls a second, as a multiple (log), more is better',
     bars: comparisons(part).map(({ inFlight, ratio }) => ({
       name: inFlight === 1 ? '1 call in flight' : `${inFlight} calls in flight`,
@@ -49,7 +49,7 @@ function summary(part) {
     })),
     text: (value) => value.toFixed(2),
     isRatio: true,
-    width: 520,
+    width: 400,
   })
 }
 

@@ -7,8 +7,15 @@ const REFUSED = '#d55e00'
 const REMAINING = '#444444'
 export const LINES = ['#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
 
+/** The lines of policies, as in the playground. */
+const POLICY_LINES = [
+  { color: '#0072b2', type: 'solid' },
+  { color: '#00805d', type: 'dashed' },
+  { color: '#94447a', type: 'dotted' },
+]
+
 /** Narrow, so that the texts stay legible where a phone scales the plot to its width. */
-const SIZE = { width: 520, height: 310 }
+const SIZE = { width: 400, height: 310 }
 
 const TEXT = { fontSize: 14 }
 
@@ -42,8 +49,8 @@ const Y_AXIS = { type: 'value', axisLabel: TEXT }
 function frame(title, seconds) {
   return {
     textStyle: TEXT,
-    title: { text: title, left: 'center', top: 4, textStyle: { fontSize: 15 } },
-    legend: { bottom: 0, itemGap: 16, textStyle: TEXT },
+    title: { text: title, left: 'center', top: 4, textStyle: { fontSize: 13 } },
+    legend: { bottom: 0, itemGap: 16, itemWidth: 28, textStyle: TEXT },
     grid: { left: 44, right: 44, top: 56, bottom: 68 },
     xAxis: {
       type: 'value',
@@ -113,21 +120,18 @@ export function bars({ title, seconds, calls, remaining }) {
  */
 export function lines({ title, seconds, limit, series }) {
   const limits = { silent: true, symbol: 'none', lineStyle: { color: '#888888' }, data: [{ yAxis: limit }] }
-  const base = frame(title, seconds)
-  // The legend has two rows.
   const options = {
-    ...base,
-    grid: { ...base.grid, bottom: 98 },
+    ...frame(title, seconds),
     yAxis: { ...Y_AXIS, name: 'admitted', min: 0, nameTextStyle: TEXT },
     series: series.map(({ name, points }, number) => ({
       type: 'line',
       name,
       data: points,
       showSymbol: false,
-      lineStyle: { color: LINES[number], width: 2 },
-      itemStyle: { color: LINES[number] },
+      lineStyle: { ...POLICY_LINES[number], width: 2 },
+      itemStyle: { color: POLICY_LINES[number].color },
       ...(number === 0 && { markLine: { ...limits, label: { ...TEXT, formatter: 'limit' } } }),
     })),
   }
-  return render(options, { ...SIZE, height: SIZE.height + 30 })
+  return render(options)
 }

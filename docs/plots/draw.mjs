@@ -62,12 +62,12 @@ for (const { file, title, policy } of POLICIES) {
 write(
   'window-edge',
   lines({
-    title: 'Admitted in the last 10 s, under limits of 20 per 10 s',
+    title: 'Admitted in the last 10 s, with limits of 20 per 10 s',
     seconds: WINDOW_EDGE.seconds,
     limit: 20,
-    series: POLICIES.filter(({ file }) => AT_THE_EDGE.includes(file)).map(({ title, policy }) => ({
-      name: title.split(':')[0],
-      points: admittedInTenSeconds(policy, WINDOW_EDGE),
-    })),
+    series: AT_THE_EDGE.map((name) => {
+      const { title, policy } = POLICIES.find(({ file }) => file === name)
+      return { name: title.split(':')[0], points: admittedInTenSeconds(policy, WINDOW_EDGE) }
+    }),
   }),
 )

@@ -1,6 +1,8 @@
 // The site of the documentation. `build.mjs` has put its pages into TOLLGATE_PAGES.
 import { defineConfig } from 'vitepress'
 
+const base = process.env.TOLLGATE_BASE ?? '/'
+
 /** A page of the sidebar. */
 const page = (text, link) => ({ text, link: `/${link}` })
 
@@ -34,7 +36,8 @@ export default defineConfig({
   title: 'tollgate',
   description: 'Exact, atomic rate limiting for Node.js, with an engine in Rust',
   lang: 'en',
-  base: process.env.TOLLGATE_BASE ?? '/',
+  base,
+  head: [['link', { rel: 'icon', href: `${base}playground/icon.svg` }]],
   srcDir: process.env.TOLLGATE_PAGES,
   outDir: process.env.TOLLGATE_SITE,
   cacheDir: process.env.TOLLGATE_CACHE,

@@ -41,3 +41,10 @@ mod abi;
 mod node;
 #[cfg(any(feature = "wasm", feature = "wasm-redis"))]
 mod wasm;
+
+/// What `fuzz/` calls and no binding exports (feature `fuzzing`).
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    pub use crate::redis::fuzzing as redis;
+    pub use crate::wasm::fuzzing as wasm;
+}

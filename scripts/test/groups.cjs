@@ -138,6 +138,12 @@ const GROUPS = [
     title: 'what threads share, in every order in which they can run',
     tests: [],
     scripts: ['models.mjs'],
+    },
+    {
+    name: 'fuzz',
+    title: 'every decoder and all stores under mutated inputs, from a corpus: ten seconds each',
+    tests: [],
+    scripts: ['fuzz.mjs --checks', 'fuzz.mjs --replay --seconds 10'],
   },
   {
     name: 'package',

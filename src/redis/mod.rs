@@ -20,6 +20,8 @@ mod slot;
 mod cluster;
 #[cfg(feature = "redis")]
 mod connection;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "redis")]
 mod inline_io;
 #[cfg(feature = "redis")]

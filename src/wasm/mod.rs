@@ -17,6 +17,8 @@
 mod builder;
 #[cfg(feature = "wasm")]
 mod clock;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod host;
 #[cfg(feature = "wasm")]
 mod limiter;
@@ -35,5 +37,6 @@ use crate::abi::micros;
 use crate::abi::{operation, reservation, response, whole};
 
 /// A small allocator whose allocations take constant time.
+#[cfg(not(feature = "fuzzing"))]
 #[global_allocator]
 static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

@@ -11,11 +11,11 @@ use crate::key::{Key, MAX_KEY_BYTES};
 use crate::policy::policy_set::MAX_POLICIES;
 
 /// The doubles of the longest response.
-const RESPONSE: usize =
+pub(crate) const RESPONSE: usize =
     length_of(MAX_POLICIES * MAX_LIMITS) + MAX_POLICIES * SCHEDULED_RESERVATION_LENGTH;
 
 /// The most arguments in doubles: those of scheduled reservations, and a few more.
-const ARGUMENTS: usize = 192;
+pub(crate) const ARGUMENTS: usize = 192;
 
 /// The arguments and the response of one call.
 pub(crate) struct Scratch {
@@ -75,6 +75,18 @@ impl Scratch {
     pub(crate) fn text(&self, index: usize) -> &str {
         let length = usize::try_from(self.lengths[index]).unwrap_or(0);
         text_in(&self.texts[index], length).unwrap_or_default()
+    }
+
+    /// Writes bytes to a buffer, with any length.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn write_raw(&mut self, index: usize, bytes: &[u8], length: i32) {
+        self.texts[index][..bytes.len()].copy_from_slice(bytes);
+        self.lengths[index] = length;
+    }
+
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn arguments_mut(&mut self) -> &mut [f64] {
+        &mut self.arguments
     }
 
     /// Writes the parts of a text to the first buffer. (Formatting code would take some kilobytes.)

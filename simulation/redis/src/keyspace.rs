@@ -27,7 +27,11 @@ pub struct Entry {
 
 /// The keys of a server.
 #[derive(Debug, Clone, Default)]
-pub struct Keyspace(HashMap<Vec<u8>, Entry>);
+pub struct Keyspace {
+    entries: HashMap<Vec<u8>, Entry>,
+    /// Whether keys stay after their expiry, for tests whose clock steps back.
+    pub keeps_expired: bool,
+}
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_A_NUMBER: &str = "ERR value is not an integer or out of range";
@@ -62,9 +66,9 @@ impl Keyspace {
 
     /// Executes a command at a time in milliseconds since the epoch.
     pub fn execute(&mut self, command: &str, words: &[Vec<u8>], now: u64) -> Reply {
-        for key in words {
-            if self.0.get(key).and_then(|entry| entry.expires_at).is_some_and(|at| at <= now) {
-                self.0.remove(key);
+        for key in words.iter().filter(|_| !self.keeps_expired) {
+            if self.entries.get(key).and_then(|entry| entry.expires_at).is_some_and(|at| at <= now) {
+                self.entries.remove(key);
             }
         }
         self.answer(command, words, now).unwrap_or_else(Reply::Error)
@@ -90,22 +94,22 @@ impl Keyspace {
             ("DECR", []) => self.increment(key, -1),
             ("INCRBY", [by]) => self.increment(key, integer(by)?),
             ("DEL" | "UNLINK", _) => {
-                Ok(number(words.iter().filter(|key| self.0.remove(*key).is_some()).count()))
+                Ok(number(words.iter().filter(|key| self.entries.remove(*key).is_some()).count()))
             }
             ("PEXPIRE", [ttl]) => {
                 let ttl = integer(ttl)?;
-                let Some(entry) = self.0.get_mut(key) else { return Ok(Reply::Number(0)) };
+                let Some(entry) = self.entries.get_mut(key) else { return Ok(Reply::Number(0)) };
                 entry.expires_at = Some(now.saturating_add_signed(ttl));
                 if ttl <= 0 {
-                    self.0.remove(key);
+                    self.entries.remove(key);
                 }
                 Ok(Reply::Number(1))
             }
             ("PTTL", []) => {
-                Ok(Reply::Number(match self.0.get(key).map(|entry| entry.expires_at) {
+                Ok(Reply::Number(match self.entries.get(key).map(|entry| entry.expires_at) {
                     None => -2,
                     Some(None) => -1,
-                    Some(Some(at)) => (at - now).cast_signed(),
+                    Some(Some(at)) => at.cast_signed() - now.cast_signed(),
                 }))
             }
             ("LINDEX", [index]) => {
@@ -120,7 +124,7 @@ impl Keyspace {
             }
             ("LSET", [index, value]) => {
                 let index = position(integer(index)?, self.list(key)?.len());
-                if !self.0.contains_key(key) {
+                if !self.entries.contains_key(key) {
                     return Err("ERR no such key".into());
                 }
                 let own = index.and_then(|index| self.list_mut(key).ok()?.get_mut(index));
@@ -133,7 +137,7 @@ impl Keyspace {
                     let range = ranks(integer(from)?, integer(to)?, list.len());
                     *list = list[range].to_vec();
                     if list.is_empty() {
-                        self.0.remove(key);
+                        self.entries.remove(key);
                     }
                 }
                 Ok(Reply::Status("OK"))
@@ -176,7 +180,7 @@ impl Keyspace {
                 hash.retain(|(field, _)| !fields.contains(field));
                 let removed = before - hash.len();
                 if hash.is_empty() {
-                    self.0.remove(key);
+                    self.entries.remove(key);
                 }
                 Ok(number(removed))
             }
@@ -270,14 +274,14 @@ impl Keyspace {
                 _ => return Err(SYNTAX.into()),
             }
         }
-        let old = self.0.get(key);
+        let old = self.entries.get(key);
         if only_new && old.is_some() {
             return Ok(Reply::Nil);
         }
         if keeps {
             expires_at = old.and_then(|old| old.expires_at);
         }
-        self.0.insert(key.to_vec(), Entry { value: Value::Text(value.to_vec()), expires_at });
+        self.entries.insert(key.to_vec(), Entry { value: Value::Text(value.to_vec()), expires_at });
         Ok(Reply::Status("OK"))
     }
 
@@ -306,13 +310,13 @@ impl Keyspace {
         });
         let removed = before - set.len();
         if set.is_empty() {
-            self.0.remove(key);
+            self.entries.remove(key);
         }
         Ok(number(removed))
     }
 
     fn text(&self, key: &[u8]) -> Result<Option<&Vec<u8>>, String> {
-        match self.0.get(key).map(|entry| &entry.value) {
+        match self.entries.get(key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
             Some(_) => Err(WRONG_TYPE.into()),
@@ -320,7 +324,7 @@ impl Keyspace {
     }
 
     fn hash(&self, key: &[u8]) -> Result<Option<&Hash>, String> {
-        match self.0.get(key).map(|entry| &entry.value) {
+        match self.entries.get(key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Hash(hash)) => Ok(Some(hash)),
             Some(_) => Err(WRONG_TYPE.into()),
@@ -328,7 +332,7 @@ impl Keyspace {
     }
 
     fn list(&self, key: &[u8]) -> Result<&[Vec<u8>], String> {
-        match self.0.get(key).map(|entry| &entry.value) {
+        match self.entries.get(key).map(|entry| &entry.value) {
             None => Ok(&[]),
             Some(Value::List(list)) => Ok(list),
             Some(_) => Err(WRONG_TYPE.into()),
@@ -343,7 +347,7 @@ impl Keyspace {
     }
 
     fn sorted(&self, key: &[u8]) -> Result<&[(f64, Vec<u8>)], String> {
-        match self.0.get(key).map(|entry| &entry.value) {
+        match self.entries.get(key).map(|entry| &entry.value) {
             None => Ok(&[]),
             Some(Value::Sorted(set)) => Ok(set),
             Some(_) => Err(WRONG_TYPE.into()),
@@ -372,24 +376,24 @@ impl Keyspace {
     }
 
     fn value_mut(&mut self, key: &[u8], empty: Value) -> &mut Value {
-        let entry = self.0.entry(key.to_vec());
+        let entry = self.entries.entry(key.to_vec());
         &mut entry.or_insert(Entry { value: empty, expires_at: None }).value
     }
 
     /// The value of a key, expired or not.
     pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
-        self.0.get(key)
+        self.entries.get(key)
     }
 
     /// Whether a key exists now.
     pub fn has(&self, key: &[u8], now: u64) -> bool {
-        self.0.get(key).is_some_and(|entry| entry.expires_at.is_none_or(|at| at > now))
+        self.entries.get(key).is_some_and(|entry| entry.expires_at.is_none_or(|at| at > now))
     }
 
     /// Moves the keys for which `moves` is true, and which have not expired, to another server.
     pub fn move_keys(&mut self, to: &mut Self, now: u64, moves: impl Fn(&[u8]) -> bool) {
-        self.0.retain(|_, entry| entry.expires_at.is_none_or(|at| at > now));
-        to.0.extend(self.0.extract_if(|key, _| moves(key)));
+        self.entries.retain(|_, entry| entry.expires_at.is_none_or(|at| at > now));
+        to.entries.extend(self.entries.extract_if(|key, _| moves(key)));
     }
 }
 

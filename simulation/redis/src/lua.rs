@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Function, HookTriggers, Lua, MultiValue, Table, Value, VmState};
 
 use crate::keyspace::{Entry, Keyspace};
 use crate::resp::Reply;
@@ -49,6 +49,17 @@ pub fn run(
     });
     let context = CONTEXT.take().expect("the script has left its context");
     (reply, context)
+}
+
+/// Calls a function with the number of each line of the scripts that this thread runs from now on.
+pub fn on_line(each: fn(usize)) {
+    INTERPRETER.with(|Interpreter { lua, .. }| {
+        let hook = move |_: &Lua, debug: &mlua::Debug<'_>| {
+            each(debug.current_line().unwrap_or_default());
+            Ok(VmState::Continue)
+        };
+        lua.set_hook(HookTriggers::EVERY_LINE, hook).expect("Lua has memory for a hook");
+    });
 }
 
 impl Interpreter {

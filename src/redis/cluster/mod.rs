@@ -4,7 +4,7 @@
 //! as the nodes answer. So a slow node delays only the keys of its own slots.
 
 mod node;
-mod node_batch;
+pub(crate) mod node_batch;
 mod node_request;
 mod router;
 mod slot_map;
@@ -14,6 +14,8 @@ mod store;
 mod topology;
 
 pub(crate) use slot_map::SlotMap;
+#[cfg(feature = "fuzzing")]
+pub(crate) use {node_request::node_reply, slot_map::parse_address, topology::TopologyReport};
 
 pub use slot_request::AnsweredCalls;
 pub use store::Cluster;

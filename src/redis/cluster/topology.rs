@@ -49,6 +49,7 @@ pub(crate) struct Topology {
 }
 
 /// A node's report of the topology.
+#[derive(Debug)]
 pub(crate) struct TopologyReport {
     map: SlotMap,
     /// Whether the cluster's state is `fail`: it runs no scripts.
@@ -218,12 +219,19 @@ async fn query_node(
     let mut commands = redis::pipe();
     commands.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
     let replies = connection.send_packed_commands(&commands, 0, 2).await.ok()?;
-    let [slots, info] = &replies[..] else { return None };
-    // Without permission for CLUSTER INFO, the state counts as ok.
-    let is_failing = match info {
-        Reply::BulkString(info) => info.starts_with(b"cluster_state:fail"),
-        Reply::VerbatimString { text, .. } => text.starts_with("cluster_state:fail"),
-        _ => false,
-    };
-    Some(TopologyReport { map: SlotMap::read(slots, address)?, is_failing })
+    TopologyReport::read(&replies, address)
+}
+
+impl TopologyReport {
+    /// Decodes the replies of a node to CLUSTER SLOTS and CLUSTER INFO.
+    pub(crate) fn read(replies: &[Reply], address: &Address) -> Option<Self> {
+        let [slots, info] = replies else { return None };
+        // Without permission for CLUSTER INFO, the state counts as ok.
+        let is_failing = match info {
+            Reply::BulkString(info) => info.starts_with(b"cluster_state:fail"),
+            Reply::VerbatimString { text, .. } => text.starts_with("cluster_state:fail"),
+            _ => false,
+        };
+        Some(Self { map: SlotMap::read(slots, address)?, is_failing })
+    }
 }

@@ -61,7 +61,8 @@ pub(crate) async fn check_health(connection: &mut MultiplexedConnection) -> Heal
     }
 }
 
-fn health_of(replies: Vec<Value>) -> HealthCheck {
+/// Decodes the replies to PING and HELLO.
+pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
     let mut replies = replies.into_iter();
     if let Some(Value::ServerError(error)) = replies.next() {
         let error = RedisError::from(error);
@@ -105,8 +106,12 @@ pub(crate) async fn check_configuration(
 ) -> Option<StoreWarning> {
     let mut command = redis::cmd("INFO");
     command.arg("memory");
-    let reply = connection.send_packed_command(&command).await.ok()?;
-    let info = match &reply {
+    warning_of(&connection.send_packed_command(&command).await.ok()?)
+}
+
+/// Decodes the reply to INFO memory.
+pub(crate) fn warning_of(reply: &Value) -> Option<StoreWarning> {
+    let info = match reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::VerbatimString { text, .. } => text.as_str().into(),
         _ => return None,

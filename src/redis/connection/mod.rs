@@ -71,6 +71,12 @@ pub(crate) use crate::redis::connection::connector::Session;
 pub(crate) use crate::redis::connection::script_reply::script_reply;
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::{
+    health::{health_of, warning_of},
+    sentinel::master_of,
+};
+
 pub use self::endpoint::Endpoint;
 pub use self::health::{Health, ServerInfo, StoreWarning};
 pub use self::sentinel::SentinelClient;

@@ -119,13 +119,18 @@ async fn query_session(mut session: Session, master: &str) -> Result<(Session, A
         .send_packed_command(&command)
         .await
         .map_err(|error| error.to_string())?;
+    Ok((session, master_of(reply, master)?))
+}
+
+/// Decodes the reply to SENTINEL get-master-addr-by-name.
+pub(crate) fn master_of(reply: Value, master: &str) -> Result<Address, Arc<str>> {
     match reply {
         Value::Array(words) => match &words[..] {
             [Value::BulkString(host), Value::BulkString(port)] => {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
                 let port = port.ok_or("a sentinel reported no valid port")?;
                 let host = String::from_utf8_lossy(host).into_owned();
-                Ok((session, Address::Tcp(host, port)))
+                Ok(Address::Tcp(host, port))
             }
             _ => Err("a sentinel sent an unexpected reply".into()),
         },

@@ -6,6 +6,7 @@ use crate::redis::codec::{RawValue, ScriptAlgorithm, layout_of};
 use crate::redis::inspect::StoredName;
 
 /// The result of reading a key.
+#[cfg_attr(feature = "fuzzing", derive(Debug))]
 pub(crate) enum KeyReport {
     /// The key does not exist.
     Absent,

@@ -9,6 +9,12 @@ mod key_query;
 mod reader;
 mod stored_name;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use {
+    key_query::KeyQuery,
+    reader::{page_of, time},
+};
+
 #[cfg(feature = "redis")]
 pub use reader::{HoldSummary, Inspector, KeyOwner, KeyPage};
 pub use stored_name::StoredName;

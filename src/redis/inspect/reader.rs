@@ -341,7 +341,8 @@ fn error_text(reply: &Value, otherwise: &str) -> String {
     }
 }
 
-fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
+/// Decodes the reply to SCAN.
+pub(crate) fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
     let reply = replies.into_iter().next().unwrap_or(Value::Nil);
     if let Value::Array(page) = &reply
         && let [Value::BulkString(cursor), Value::Array(names)] = &page[..]
@@ -352,7 +353,8 @@ fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
     Err(error_text(&reply, INVALID_REPLY))
 }
 
-fn time(reply: &Value) -> Option<Micros> {
+/// Decodes the reply to TIME.
+pub(crate) fn time(reply: &Value) -> Option<Micros> {
     let Value::Array(words) = reply else { return None };
     let number = |word| str::from_utf8(bytes(word)?).ok()?.parse::<u64>().ok();
     let [seconds, micros] = &words[..] else { return None };

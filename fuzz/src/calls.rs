@@ -1,0 +1,300 @@
+//! Operations from bytes, and their numbers for the WebAssembly module.
+
+use std::sync::Arc;
+
+use arbitrary::{Result, Unstructured};
+use tollgate::algorithm::{ChargeRecord, PermitRequest};
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::{Charge, HoldId, Operation, ScheduledReservations};
+
+use crate::policies::{PolicyNumbers, SetNumbers, length, units};
+
+/// The codes of operations: see `scripts/protocol.mjs`.
+mod codes {
+    pub(super) const TAKE: u8 = 1;
+    pub(super) const TAKE_UP_TO: u8 = 2;
+    pub(super) const PENALIZE: u8 = 3;
+    pub(super) const REFUND: u8 = 4;
+    pub(super) const RESET: u8 = 5;
+    pub(super) const BLOCK: u8 = 6;
+    pub(super) const UNBLOCK: u8 = 7;
+    pub(super) const OVERRIDE: u8 = 8;
+    pub(super) const CLEAR_OVERRIDE: u8 = 9;
+    pub(super) const RESERVE: u8 = 10;
+    pub(super) const SETTLE: u8 = 11;
+    pub(super) const SCHEDULE: u8 = 12;
+    pub(super) const CANCEL_SCHEDULED: u8 = 13;
+    pub(super) const PEEK: u8 = 14;
+    pub(super) const EXTEND: u8 = 15;
+    pub(super) const RENEW: u8 = 16;
+    pub(super) const ACQUIRE: u8 = 17;
+    pub(super) const RELEASE: u8 = 18;
+    pub(super) const RENEW_PERMIT: u8 = 19;
+}
+
+/// The keys of a call, by key dimension.
+pub(crate) type Keys = Vec<Option<usize>>;
+
+/// A call that has charged units.
+#[derive(Debug)]
+struct Charged {
+    keys: Keys,
+    units: u64,
+    records: Vec<ChargeRecord>,
+    hold: Option<HoldId>,
+}
+
+/// The earlier calls to which later ones refer.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    charged: Vec<Charged>,
+    scheduled: Vec<(Keys, ScheduledReservations)>,
+    holds: u8,
+    permits: u64,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) operation: Operation,
+    /// `None` if any keys will do.
+    pub(crate) keys: Option<Keys>,
+    /// The policies of an override.
+    pub(crate) overrides: Vec<Option<PolicyNumbers>>,
+}
+
+/// Any operation without earlier calls.
+pub(crate) fn any_operation(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<Operation> {
+    Ok(History::default().call(input, set, true)?.operation)
+}
+
+impl History {
+    /// The next operation. Blocks and overrides occur if `has_ends`.
+    pub(crate) fn call(
+        &mut self,
+        input: &mut Unstructured<'_>,
+        set: &SetNumbers,
+        has_ends: bool,
+    ) -> Result<Call> {
+        let kind = input.int_in_range(0..=23)?;
+        let own = |operation| Ok(Call { operation, keys: None, overrides: Vec::new() });
+        match kind {
+            0 if has_ends => return own(Operation::Block { lasting: length(input)? }),
+            1 if has_ends => return own(Operation::Unblock),
+            2 if has_ends => {
+                let overrides = overrides(input, set)?;
+                let policy = |own: &Option<PolicyNumbers>| {
+                    own.as_ref().map(|own| Arc::new(own.policy.clone()))
+                };
+                let policies = overrides.iter().map(policy).collect();
+                let operation = Operation::Override { policies, lasting: length(input)? };
+                return Ok(Call { operation, keys: None, overrides });
+            }
+            3 if has_ends => return own(Operation::ClearOverride),
+            4 => return own(Operation::Peek { cost: units(input)? - 1 }),
+            5 => return own(Operation::Reset),
+            _ => {}
+        }
+        if set.has_permits() {
+            return own(self.permit_operation(input)?);
+        }
+        match kind {
+            6 | 7 => own(Operation::TakeUpTo { units: units(input)? }),
+            8 => own(Operation::Penalize { units: units(input)? }),
+            9 | 10 => self.refund(input),
+            11 | 12 => {
+                self.holds = self.holds.wrapping_add(1);
+                let (hold, lasting) = ([self.holds; 16], length(input)?);
+                own(Operation::Reserve { cost: units(input)?, hold, lasting })
+            }
+            13..=15 => self.on_hold(input),
+            16 | 17 if set.can_schedule() => {
+                let max_wait = if input.ratio(1, 4)? { 0 } else { length(input)? };
+                own(Operation::Schedule { cost: units(input)?, max_wait })
+            }
+            18 if set.can_schedule() => match pick(&self.scheduled, input)? {
+                Some((keys, scheduled)) => {
+                    let scheduled = scheduled.clone();
+                    on(Operation::CancelScheduled { scheduled }, keys)
+                }
+                None => without_history(1),
+            },
+            _ => own(Operation::Take { cost: if kind > 21 { 1 } else { units(input)? } }),
+        }
+    }
+
+    fn permit_operation(&mut self, input: &mut Unstructured<'_>) -> Result<Operation> {
+        let permit = 1 + input.int_in_range(0..=self.permits.min(6))?;
+        Ok(match input.int_in_range(0..=9)? {
+            0 | 1 => Operation::Release { permit },
+            2 => Operation::RenewPermit { permit },
+            kind => {
+                let id = if kind == 3 {
+                    permit
+                } else {
+                    self.permits += 1;
+                    self.permits
+                };
+                let waited = if input.arbitrary()? { Some(length(input)? - 1) } else { None };
+                let cost = units(input)?;
+                Operation::Acquire { cost, request: PermitRequest { id, waited } }
+            }
+        })
+    }
+
+    fn refund(&self, input: &mut Unstructured<'_>) -> Result<Call> {
+        let units = units(input)?;
+        match pick(&self.charged, input)? {
+            Some(call) => on(Operation::Refund { units, taken: call.records.clone() }, &call.keys),
+            None => without_history(units),
+        }
+    }
+
+    /// Settles, renews or extends a hold, which may have expired or been settled.
+    fn on_hold(&self, input: &mut Unstructured<'_>) -> Result<Call> {
+        let held: Vec<_> = self.charged.iter().filter(|call| call.hold.is_some()).collect();
+        let (cost, lasting) = (units(input)?, length(input)?);
+        let Some(Charged { keys, hold: Some(hold), .. }) = pick(&held, input)? else {
+            return without_history(cost);
+        };
+        let hold = *hold;
+        let operation = match input.int_in_range(0..=3)? {
+            0 => Operation::Renew { hold, lasting },
+            1 => Operation::Extend { hold, cost, lasting },
+            _ => {
+                let own = held.iter().filter(|call| call.hold == Some(hold));
+                let charge =
+                    |call: &&Charged| Charge { units: call.units, taken: call.records.clone() };
+                let mut charges: Vec<_> = own.map(charge).collect();
+                // A settlement has few charges: `executeOnHold` passes them in 192 doubles.
+                charges.truncate(input.int_in_range(1..=4)?);
+                Operation::Settle { hold, actual: cost - 1, charges }
+            }
+        };
+        on(operation, keys)
+    }
+
+    /// Remembers an operation that has charged units.
+    pub(crate) fn add(
+        &mut self,
+        set: &SetNumbers,
+        keys: &Keys,
+        operation: &Operation,
+        executed: &Execution,
+    ) {
+        let hold = match operation {
+            Operation::Reserve { hold, .. } | Operation::Extend { hold, .. } => Some(*hold),
+            Operation::Take { .. } | Operation::TakeUpTo { .. } => None,
+            Operation::Schedule { .. } => {
+                if !executed.scheduled.is_empty() {
+                    self.scheduled.push((keys.clone(), executed.scheduled.clone()));
+                }
+                return;
+            }
+            _ => return,
+        };
+        if executed.units > 0 {
+            let (units, records) = (executed.units, records(set, executed));
+            self.charged.push(Charged { keys: keys.clone(), units, records, hold });
+        }
+    }
+}
+
+/// An operation on the keys of an earlier call.
+fn on(operation: Operation, keys: &Keys) -> Result<Call> {
+    Ok(Call { operation, keys: Some(keys.clone()), overrides: Vec::new() })
+}
+
+/// A take, while there is no earlier call to refer to.
+fn without_history(cost: u64) -> Result<Call> {
+    Ok(Call { operation: Operation::Take { cost }, keys: None, overrides: Vec::new() })
+}
+
+/// One of the latest.
+fn pick<'a, T>(all: &'a [T], input: &mut Unstructured<'_>) -> Result<Option<&'a T>> {
+    let back = usize::from(input.int_in_range(0..=7_u8)?);
+    Ok(all.iter().rev().nth(back).or(all.last()))
+}
+
+/// The charge of a decision by policy, as `ts/api/limiter.ts` computes it.
+fn records(set: &SetNumbers, executed: &Execution) -> Vec<ChargeRecord> {
+    let decision = &executed.response.decision;
+    let resets = match &executed.response.limits {
+        None => vec![decision.reset_after_ms],
+        Some(several) => several.limits.iter().map(|limit| limit.reset_after_ms).collect(),
+    };
+    let mut resets = resets.into_iter();
+    let record = |own: &PolicyNumbers| {
+        use tollgate::algorithm::Algorithm as _;
+        let of_policy = resets.by_ref().take(own.policy.named_limits().max(1));
+        let reset_at = decision.at + of_policy.max().unwrap_or(0) * 1_000;
+        ChargeRecord { at: decision.at, reset_at: reset_at.min(tollgate::time::MAX_SAFE) }
+    };
+    set.policies.iter().map(record).collect()
+}
+
+fn overrides(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<Vec<Option<PolicyNumbers>>> {
+    let mut policies = Vec::new();
+    for own in &set.policies {
+        policies.push(if input.ratio(2, 3)? { own.renumbered(input)? } else { None });
+    }
+    Ok(policies)
+}
+
+/// The code of an operation and its numbers, as `ts/wasm/engine/engine.ts` passes them.
+pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64>) {
+    let (code, numbers) = match operation {
+        Operation::Take { cost } => (codes::TAKE, vec![*cost]),
+        Operation::TakeUpTo { units } => (codes::TAKE_UP_TO, vec![*units]),
+        Operation::Penalize { units } => (codes::PENALIZE, vec![*units]),
+        Operation::Peek { cost } => (codes::PEEK, vec![*cost]),
+        Operation::Reset => (codes::RESET, vec![0]),
+        Operation::Block { lasting } => (codes::BLOCK, vec![*lasting]),
+        Operation::Unblock => (codes::UNBLOCK, vec![0]),
+        Operation::ClearOverride => (codes::CLEAR_OVERRIDE, vec![0]),
+        Operation::Override { lasting, .. } => (codes::OVERRIDE, vec![*lasting]),
+        Operation::Release { permit } => (codes::RELEASE, vec![*permit]),
+        Operation::RenewPermit { permit } => (codes::RENEW_PERMIT, vec![*permit]),
+        Operation::Schedule { cost, max_wait } => (codes::SCHEDULE, vec![*cost, *max_wait]),
+        Operation::Refund { units, taken } => {
+            (codes::REFUND, [vec![*units], record_numbers(taken)].concat())
+        }
+        Operation::Reserve { cost, hold, lasting } => {
+            on_hold(codes::RESERVE, hold, &[*cost, *lasting])
+        }
+        Operation::Extend { hold, cost, lasting } => {
+            on_hold(codes::EXTEND, hold, &[*cost, *lasting])
+        }
+        Operation::Renew { hold, lasting } => on_hold(codes::RENEW, hold, &[*lasting]),
+        Operation::Settle { hold, actual, charges } => {
+            let mut numbers = vec![*actual, policies as u64];
+            for charge in charges {
+                numbers.push(charge.units);
+                numbers.extend(record_numbers(&charge.taken));
+            }
+            on_hold(codes::SETTLE, hold, &numbers)
+        }
+        Operation::CancelScheduled { scheduled } => {
+            let numbers = scheduled.iter().flat_map(|one| match one {
+                Some(one) => one.to_numbers(),
+                None => [0; tollgate::algorithm::SCHEDULED_RESERVATION_LENGTH],
+            });
+            (codes::CANCEL_SCHEDULED, numbers.collect())
+        }
+        Operation::Acquire { cost, request } => {
+            let waited = request.waited.map_or(-1.0, |waited| waited as f64);
+            return (codes::ACQUIRE, vec![*cost as f64, request.id as f64, waited]);
+        }
+    };
+    (code, numbers.into_iter().map(|number| number as f64).collect())
+}
+
+fn record_numbers(taken: &[ChargeRecord]) -> Vec<u64> {
+    let at = taken.first().map_or(0, |record| record.at);
+    [at].into_iter().chain(taken.iter().map(|record| record.reset_at)).collect()
+}
+
+fn on_hold(code: u8, hold: &HoldId, numbers: &[u64]) -> (u8, Vec<u64>) {
+    let hold = hold.iter().map(|byte| u64::from(*byte));
+    (code, hold.chain([u64::from(code)]).chain(numbers.iter().copied()).collect())
+}

@@ -5,10 +5,11 @@ use tollgate::calendar::{Calendar, Zone};
 use tollgate::policy::Policy;
 use tollgate::policy::ban::BanRule;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::redis::POLICY_KINDS;
 use tollgate::time::{MAX_SAFE, MAX_TIME};
 
-/// The kinds of policies.
-pub const KINDS: u32 = 12;
+/// The number of the last kind of policies.
+const LAST_KIND: u32 = POLICY_KINDS.len() as u32 - 1;
 
 const CALENDAR_WINDOW: u32 = 5;
 const CONCURRENCY: u32 = 11;
@@ -159,7 +160,7 @@ impl SetNumbers {
         let count = if input.ratio(1, 2)? { 1 } else { input.int_in_range(1..=5)? };
         let mut policies = Vec::new();
         for _ in 0..count {
-            let kind = input.int_in_range(0..=KINDS - 1)?;
+            let kind = input.int_in_range(0..=LAST_KIND)?;
             policies.extend(PolicyNumbers::of_kind(kind, input)?);
         }
         let is_single = policies.len() == 1 && input.ratio(3, 4)?;

@@ -15,6 +15,11 @@ static LINES: [AtomicU8; LINE_COUNTERS] = [const { AtomicU8::new(0) }; LINE_COUN
 
 const LINE_COUNTERS: usize = 1 << 13;
 
+thread_local! {
+    /// The interpreter of this thread counts lines from the first use of this on.
+    static HAS_HOOK: () = lua::on_line(count_line);
+}
+
 fn count_line(line: usize) {
     let counter = &LINES[line % LINE_COUNTERS];
     counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
@@ -47,7 +52,7 @@ impl Server {
             may_use: Box::new(|_, _| true),
             refuses_writes: None,
         };
-        lua::on_line(count_line);
+        HAS_HOOK.with(|_| ());
         let (reply, context) = lua::run(source.as_bytes(), &keys, &arguments, context);
         self.keys = context.keys;
         match reply {

@@ -63,7 +63,7 @@ fn item(input: &mut Unstructured<'_>, now: u64) -> Result<Vec<u8>> {
         2 => [&b"settles"[..], b"l", b"b", b"X", b"state"][input.choose_index(5)?].to_vec(),
         3 => metadata(
             &[near(input)?, near(input)?, 1, near(input)?, 1, near(input)?, near(input)?],
-            &[near(input)?],
+            &[],
         ),
         _ => {
             let mut doubles = Vec::new();

@@ -3,31 +3,26 @@
  * the same policy. So do the registered texts of several policies.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { SAMPLES } from '../../../__tests__/policies/samples.js'
 import { CommandFailure } from '../../../ts/cli/failure.js'
 import { formatPolicyCode, formatPolicyText, parsePolicyText } from '../../../ts/cli/policy-text.js'
 import { registeredConfig } from '../../../ts/cli/redis/policies.js'
+import { ALGORITHMS, type Policy } from '../../../ts/policies/policy.js'
 
 export const maxLength = 400
 
 export const dictionary = [
-  ...['gcra', 'fixedWindow', 'calendarWindow', 'slidingWindow', 'slidingCounter', 'slidingLog', 'slidingLogs'],
-  ...['tokenBucket', 'leakyBucket', 'concurrency', ' limit=', ' period=', ' window=', ' burst=', ' refill=', ' leak='],
-  ...[' capacity=', ' limits.a=', ' limits.b.window=', ' every=', ' per=', ' timeZone=', ' precision=', ' buckets='],
-  ...[' layout=', ' countRefused=', ' initial=', ' debt=', ' refillMode=', ' expires=', 'interval', 'hash', 'list'],
-  ...['1m', '1.5s', '10/1s', 'true', 'false', 'day', 'month', 'Asia/Kathmandu', '__proto__', 'constructor', 'toString'],
-  ...['default: ', '; ', ' tier=a', ' lease=1s', 'global', '=', '.', '/', '1e3', '0.001ms', '9007199254740991'],
+  ...Object.keys(ALGORITHMS),
+  ...[' limit=', ' period=', ' window=', ' burst=', ' refill=', ' leak=', ' capacity=', ' limits.a=', ' limits.b.window='],
+  ...[' every=', ' per=', ' timeZone=', ' precision=', ' buckets=', ' layout=', ' countRefused=', ' initial=', ' debt='],
+  ...[' refillMode=', ' expires=', 'interval', 'hash', 'list', '1m', '1.5s', '10/1s', 'true', 'false', 'day', 'month'],
+  ...['Asia/Kathmandu', '__proto__', 'constructor', 'toString', 'default: ', '; ', ' tier=a', ' lease=1s', 'global'],
+  ...['=', '.', '/', '1e3', '0.001ms', '9007199254740991'],
 ]
 
-export const examples = [
-  'gcra limit=100 period=1m burst=20 per=ip',
-  'tokenBucket capacity=10 refill=5/1s initial=0 debt=3 refillMode=interval',
-  'leakyBucket capacity=10 leak.units=5 leak.every=1s',
-  'slidingLogs limits.short=2/1s limits.long=9/1m precision=1ms',
-  'slidingWindow limit=9 window=1h buckets=4 layout=hash',
-  'calendarWindow limit=9 every=day timeZone=Asia/Kathmandu',
-  'concurrency limit=6 expires=2m',
-  'default: gcra limit=5 period=1s; other: fixedWindow limit=3 window=1h',
-]
+const texts = Object.values(SAMPLES).map((policy) => formatPolicyText(policy as Policy))
+
+export const examples = [...texts, ...texts.map((text) => `default: ${text}`), `default: ${texts[0]}; b: ${texts[1]}`]
 
 export function run(input: Buffer): void {
   const text = input.toString('utf8')

@@ -67,7 +67,8 @@ impl Keyspace {
     /// Executes a command at a time in milliseconds since the epoch.
     pub fn execute(&mut self, command: &str, words: &[Vec<u8>], now: u64) -> Reply {
         for key in words.iter().filter(|_| !self.keeps_expired) {
-            if self.entries.get(key).and_then(|entry| entry.expires_at).is_some_and(|at| at <= now) {
+            if self.entries.get(key).and_then(|entry| entry.expires_at).is_some_and(|at| at <= now)
+            {
                 self.entries.remove(key);
             }
         }

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::iter::{self, Peekable};
+use std::str::Chars;
 
 use mlua::{Function, HookTriggers, Lua, MultiValue, Table, Value, VmState};
 
@@ -214,31 +216,39 @@ fn reply(value: &Value) -> Reply {
     }
 }
 
-/// The fields of a format: 8 for a double, and the size of a whole number.
+/// The fields of a format.
 fn fields(format: &str) -> mlua::Result<Vec<Field>> {
     let unknown = || mlua::Error::runtime(format!("the simulation has no format {format:?}"));
-    let mut letters = format.strip_prefix('>').ok_or_else(unknown)?.chars();
+    let mut letters = format.strip_prefix('>').ok_or_else(unknown)?.chars().peekable();
     let mut fields = Vec::new();
     while let Some(letter) = letters.next() {
         fields.push(match letter {
             'd' => Field::Double,
             'B' => Field::Whole(1),
             'I' => {
-                let size = letters.next().and_then(|digit| digit.to_digit(10));
-                Field::Whole(
-                    size.filter(|size| (1..=8).contains(size)).ok_or_else(unknown)? as usize
-                )
+                let size = number(&mut letters).filter(|size| (1..=8).contains(size));
+                Field::Whole(size.ok_or_else(unknown)?)
             }
+            'c' => Field::Text(number(&mut letters).ok_or_else(unknown)?),
             _ => return Err(unknown()),
         });
     }
     Ok(fields)
 }
 
+/// Takes the digits at the front.
+fn number(letters: &mut Peekable<Chars<'_>>) -> Option<usize> {
+    let digits: String = iter::from_fn(|| letters.next_if(char::is_ascii_digit)).collect();
+    digits.parse().ok()
+}
+
 #[derive(Clone, Copy)]
 enum Field {
     Double,
+    /// A number of so many bytes.
     Whole(usize),
+    /// A string of so many bytes.
+    Text(usize),
 }
 
 fn pack(lua: &Lua, (format, values): (String, mlua::Variadic<f64>)) -> mlua::Result<mlua::String> {
@@ -252,13 +262,16 @@ fn pack(lua: &Lua, (format, values): (String, mlua::Variadic<f64>)) -> mlua::Res
                 reason = "as in Redis"
             )]
             Field::Whole(size) => bytes.extend(&(*value as u64).to_be_bytes()[8 - size..]),
+            Field::Text(_) => {
+                return Err(mlua::Error::runtime("the simulation packs only numbers"));
+            }
         }
     }
     lua.create_string(bytes)
 }
 
 fn unpack(
-    _: &Lua,
+    lua: &Lua,
     (format, text, start): (String, mlua::String, Option<usize>),
 ) -> mlua::Result<MultiValue> {
     let text = text.as_bytes();
@@ -267,17 +280,21 @@ fn unpack(
     for field in fields(&format)? {
         let size = match field {
             Field::Double => 8,
-            Field::Whole(size) => size,
+            Field::Whole(size) | Field::Text(size) => size,
         };
         let bytes = text.get(at..at + size);
         let bytes = bytes.ok_or_else(|| mlua::Error::runtime("data string too short"))?;
         at += size;
+        if let Field::Text(_) = field {
+            values.push_back(Value::String(lua.create_string(bytes)?));
+            continue;
+        }
         let mut whole = [0; 8];
         whole[8 - size..].copy_from_slice(bytes);
         #[allow(clippy::cast_precision_loss, reason = "as in Redis")]
         values.push_back(Value::Number(match field {
             Field::Double => f64::from_be_bytes(whole),
-            Field::Whole(_) => u64::from_be_bytes(whole) as f64,
+            _ => u64::from_be_bytes(whole) as f64,
         }));
     }
     #[allow(clippy::cast_precision_loss, reason = "an index of a short string")]

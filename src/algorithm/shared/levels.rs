@@ -93,7 +93,7 @@ impl Levels {
 /// used.
 #[inline]
 pub(crate) fn reset_at(full_at: Micros, lingers: bool) -> Micros {
-    if lingers && full_at > 0 { full_at + LINGER } else { full_at }
+    if lingers && full_at > 0 { full_at.saturating_add(LINGER) } else { full_at }
 }
 
 #[cfg(test)]
@@ -119,6 +119,13 @@ mod tests {
             let room = OVERDRAWN.room_for(cost);
             assert!(OVERDRAWN.admit(room, cost) && !OVERDRAWN.admit(room + 1, cost), "{cost}");
         }
+    }
+
+    /// A state in a reply may have any numbers.
+    #[test]
+    fn a_bucket_that_is_never_full_is_never_fresh() {
+        assert_eq!(reset_at(Micros::MAX, true), Micros::MAX);
+        assert_eq!((reset_at(0, true), reset_at(7, true)), (0, 7 + LINGER));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::algorithm::Outcome;
 use crate::policy::Policy;
 use crate::protocol::outcome;
 use crate::redis::codec::{Codec, ReplyState, codec, doubles};
-use crate::time::Micros;
+use crate::time::{MAX_TIME, Micros};
 
 /// A value in a script's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl<'a> ReplyReader<'a> {
                 ReplyValue::Bytes(outcomes),
                 ReplyValue::Bytes(extra),
                 texts @ ..,
-            ] => (u64::try_from(*now).unwrap_or(0), &states[..], &outcomes[..], &extra[..], texts),
+            ] => (time(*now), &states[..], &outcomes[..], &extra[..], texts),
             _ => Default::default(),
         };
         let outcomes = (!outcomes.is_empty()).then(|| outcomes.iter());
@@ -210,6 +210,11 @@ impl<'a> ReplyReader<'a> {
     }
 }
 
+/// The time of a reply. Like every clock, a server's shows at most [`MAX_TIME`].
+fn time(now: i64) -> Micros {
+    u64::try_from(now).unwrap_or(0).min(MAX_TIME)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +332,16 @@ mod tests {
                 Err(CallError::Malformed),
                 "{values:?}"
             );
+        }
+    }
+
+    /// A server may send any time. The engine's sums of two times must stay exact.
+    #[test]
+    fn the_time_of_a_reply_is_at_most_the_last_time() {
+        for (sent, expected) in [(-1, 0), (7, 7), (i64::MAX, MAX_TIME)] {
+            let mut values = reply(&[], &[], &[]);
+            values[0] = ReplyValue::Number(sent);
+            assert_eq!(ReplyReader::new(&values).now(), expected);
         }
     }
 }

@@ -30,7 +30,7 @@ const RUST_FLAGS = [
 ]
 
 /** The bytes of the longest input that libFuzzer makes. */
-const MAX_BYTES = 2_000
+const MAX_BYTES = 1_000
 
 const manifest = readFileSync(join(FOLDER, 'Cargo.toml'), 'utf8')
 const engineTargets = [...manifest.matchAll(/^\[\[bin\]\]\nname = "(.*)"/gm)].map(([, name]) => name)
@@ -143,7 +143,7 @@ async function fuzz(target) {
     ...common,
     `-max_total_time=${seconds}`,
     '-print_final_stats=1',
-    '-use_value_profile=1',
+    '-len_control=0',
     found,
   ])
   return fuzzed && (options.replay || minimize(program, common, corpus, found))
@@ -154,7 +154,7 @@ async function minimize(program, common, corpus, ...others) {
   const merged = join(WORK, 'merged')
   rmSync(merged, { recursive: true, force: true })
   mkdirSync(merged, { recursive: true })
-  if (!(await succeeds(program, [...common, '-merge=1', merged, corpus, ...others]))) {
+  if (!(await succeeds(program, [...common, '-set_cover_merge=1', '-use_counters=0', merged, corpus, ...others]))) {
     return false
   }
   rmSync(corpus, { recursive: true, force: true })

@@ -16,6 +16,7 @@ use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, KeyNames, Script};
+use tollgate::time::MAX_TIME;
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -371,6 +372,27 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
             let taken = execute(Operation::Take { cost: 1 });
             assert_eq!((taken.units, taken.response.decision.capacity >= 19), (1, true), "{kind}");
         }
+    }
+}
+
+/// The sum of the last time and the longest length of time is one more than the largest number.
+#[test]
+fn the_longest_block_and_override_at_the_last_time_have_an_end_in_lua_too() {
+    let mut server = Server::start();
+    let policies = PolicySet::single(policy(0, 10));
+    let names = KeyNames::new("last", &policies);
+    let mut model = Model::default();
+    let own = vec![Some(Arc::new(policy(0, 19)))];
+    for operation in [
+        Operation::Override { policies: own, lasting: MAX_TIME },
+        Operation::Block { lasting: MAX_TIME },
+        Operation::Take { cost: 1 },
+    ] {
+        let mut batch = CallBatch::new();
+        batch.push_operation(&names, &[Some(Key::new("0").unwrap())], None, operation.clone());
+        let expected = in_memory(&mut model, &policies, &[Some(0)], MAX_TIME, &operation);
+        let more = [String::new(), MAX_TIME.to_string()];
+        assert_eq!(server.execute(lasting(), &policies, &batch, &more), [Ok(expected)]);
     }
 }
 

@@ -29,7 +29,8 @@ const TESTS = [
 ]
 
 /** Not the tests that measure time: instrumented programs are slow. */
-const UNTIMED = '^(?!.*(waits no longer than the deadline|keep the law and get the promised units|exits when its calls|a call wakes no other thread))'
+const UNTIMED =
+  '^(?!.*(waits no longer than the deadline|keep the law and get the promised units|exits when its calls|a call wakes no other thread))'
 
 /**
  * By kind: the runtime of clang, and the filters of the engine's unit tests and of its other tests.

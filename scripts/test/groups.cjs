@@ -138,8 +138,8 @@ const GROUPS = [
     title: 'what threads share, in every order in which they can run',
     tests: [],
     scripts: ['models.mjs'],
-    },
-    {
+  },
+  {
     name: 'fuzz',
     title: 'every decoder and all stores under mutated inputs, from a corpus: a few seconds each',
     tests: [],

@@ -394,6 +394,10 @@ local function sliding_log(context, source, at)
     return refunded
   end
 
+  local function accepts_override(numbers)
+    return #numbers == after - at and unpack_struct('>d', numbers, 17) == limit_count
+  end
+
   local function mark_rewrite(key)
     mark_dirty(key, 2)
   end
@@ -434,6 +438,6 @@ local function sliding_log(context, source, at)
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
     write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
     record_refused = counts_refused and charge or nil, refund = refund, encode_state = encode_state,
-    mark_rewrite = mark_rewrite, write = write_log,
+    accepts_override = accepts_override, mark_rewrite = mark_rewrite, write = write_log,
   }
 end

@@ -375,6 +375,46 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
     }
 }
 
+/// Its numbers do not replace those of the limiter, and no other call of the batch is misread.
+#[test]
+fn an_override_from_a_deployment_with_another_number_of_limits_decides_nothing() {
+    let mut server = Server::start();
+    let logs = |counts: &[u64]| {
+        let limits: Vec<_> =
+            (1..).zip(counts).map(|(n, &limit)| LogLimit { limit, window: n * HOUR }).collect();
+        Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap())
+    };
+    for (before, after) in [(&[5, 9][..], &[5, 9, 12][..]), (&[5, 9, 12], &[5, 9])] {
+        let mut execute = |counts: &[u64], keys: &[&str], operation: &Operation| {
+            let policies = PolicySet::single(logs(counts));
+            let names = KeyNames::new(&format!("from-{}", before.len()), &policies);
+            let mut batch = CallBatch::new();
+            for key in keys {
+                batch.push_operation(
+                    &names,
+                    &[Some(Key::new(key).unwrap())],
+                    None,
+                    operation.clone(),
+                );
+            }
+            let executed = server.execute(Script::limiter(), &policies, &batch, &[]);
+            executed
+                .into_iter()
+                .map(Result::unwrap)
+                .map(|one| one.response.decision)
+                .collect::<Vec<_>>()
+        };
+        let own =
+            vec![Some(Arc::new(logs(&before.iter().map(|limit| limit + 20).collect::<Vec<_>>())))];
+        execute(before, &["a"], &Operation::Override { policies: own, lasting: HOUR });
+        let take = Operation::Take { cost: 1 };
+        assert_eq!(execute(before, &["a"], &take)[0].capacity, 25);
+        let decisions = execute(after, &["a", "b"], &take);
+        let seen: Vec<_> = decisions.iter().map(|one| (one.capacity, one.remaining)).collect();
+        assert_eq!(seen, [(5, 3), (5, 4)]);
+    }
+}
+
 /// The sum of the last time and the longest length of time is one more than the largest number.
 #[test]
 fn the_longest_block_and_override_at_the_last_time_have_an_end_in_lua_too() {

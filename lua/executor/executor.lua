@@ -28,6 +28,9 @@
 -- encode_state(key, cost, outcome)
 --                      the state for the reply, and the numbers of the state if they differ from
 --                      the policy's
+-- accepts_override(numbers)
+--                      whether the numbers of an override have the layout of the policy's. Without
+--                      this function all do.
 -- mark_rewrite(key)    marks a key whose state is unchanged, so that it is written
 -- booking_functions()  functions for booking slots; only rates have them
 -- permit_functions     functions for permits; only concurrency has them
@@ -67,8 +70,16 @@ local function open_override(context, group, executor, numbers)
   return override
 end
 
--- Reads a key into the policy's executor, and also into the executor of its override if one is
--- active.
+-- Whether an override of the key decides. One with another number of limits does not: it was set
+-- under policies of another deployment.
+local function is_overridden(context, executor, metadata)
+  local numbers = metadata.override_numbers
+  return metadata.override_until > context.now and numbers ~= ''
+    and (not executor.accepts_override or executor.accepts_override(numbers))
+end
+
+-- Reads a key into the policy's executor, and also into the executor of its override if one
+-- decides.
 local function load_key(context, group, executor, key, value)
   local state, metadata = value
   if value and executor.is_string then
@@ -79,7 +90,7 @@ local function load_key(context, group, executor, key, value)
     state, metadata = split_metadata(executor.suffixes[key])
   end
   context.key_metadata[key] = metadata
-  if metadata and metadata.override_until > context.now and metadata.override_numbers ~= '' then
+  if metadata and is_overridden(context, executor, metadata) then
     executor = open_override(context, group, executor, metadata.override_numbers)
     executor.read(key, state)
     group.executor_of[key] = executor

@@ -149,6 +149,7 @@ const GROUPS = [
     name: 'package',
     title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
     packages: ['__tests__/package', 'examples/next', 'playground/view'],
+    typed: ['__tests__/package'],
     wasm: true,
     tests: ['package/*'],
   },

@@ -89,6 +89,7 @@ const GROUPS = [
       'client/processes',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
+      'local/deadlines',
       'permits/{fairness,fallback,law,trace}',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',

@@ -1,5 +1,7 @@
 import type { Decision } from '../../api/decision.js'
 import type { Keys } from '../../input/keys.js'
+import { timers } from '../../platform/timers.js'
+import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import type { Lease } from './lease.js'
 
 /**
@@ -22,26 +24,42 @@ export class GroupedCall {
   readonly promise: Promise<Decision>
   resolve!: (decision: Decision | Promise<Decision>) => void
   reject!: (error: unknown) => void
+  /** When it was made first, by `timers.now`. Its deadline counts from then. */
+  readonly since: number
+  /** The same, if it has waited before. */
+  readonly #firstMadeAt = currentMadeAt()
 
   constructor(key: string | Keys) {
     this.key = key
+    this.since = this.#firstMadeAt ?? timers.now()
     this.promise = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
     })
   }
 
-  retry(maker: CallMaker): void {
-    try {
-      this.resolve(maker.takeAgain(this.key))
-    } catch (error) {
-      this.reject(error)
-    }
+  /** Asks the store as the first call of its group. */
+  askFirst(maker: CallMaker): Decision | Promise<Decision> {
+    return madeAt(this.#firstMadeAt, () => maker.askStore(this.key))
   }
 
+  /**
+   * Makes the call anew, after its group. It waits for a group only once: if an answer takes longer than
+   * a lease, each group decides one call.
+   */
+  retry(maker: CallMaker): void {
+    const hasWaited = this.#firstMadeAt !== undefined
+    this.#settle(() => (hasWaited ? maker.askStore(this.key) : maker.takeAgain(this.key)))
+  }
+
+  /** Asks the store, after its group. */
   askAlone(maker: CallMaker): void {
+    this.#settle(() => maker.askStore(this.key))
+  }
+
+  #settle(call: () => Decision | Promise<Decision>): void {
     try {
-      this.resolve(maker.askStore(this.key))
+      this.resolve(madeAt(this.since, call))
     } catch (error) {
       this.reject(error)
     }

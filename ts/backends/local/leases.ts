@@ -5,6 +5,7 @@ import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import type { LeaseHolder, LeasesHeld, LimiterBackend } from '../limiter-backend.js'
 import type { OperationResult, RefundOperation } from '../operation.js'
+import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
 import { idOf as idOfKey } from './bounded-map.js'
 import { CallGroup, type CallMaker, GroupedCall, KeyLeases } from './key-leases.js'
@@ -119,12 +120,15 @@ export class Leases implements LeaseHolder {
     const now = this.#now()
     hotKey.count(cost, now, this.#leaseMs)
     const { group } = hotKey
-    if (group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)) {
+    const isOpen = group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)
+    // A call that has waited may have an earlier deadline than the first call of the group.
+    if (isOpen && group.first.since <= (currentMadeAt() ?? Number.POSITIVE_INFINITY)) {
       const follower = new GroupedCall(key)
       group.followers.push(follower)
       return follower.promise
     }
     const first = new GroupedCall(key)
+    this.sendGroup(hotKey)
     this.#beginGroup(hotKey, first, maker)
     return first.promise
   }
@@ -288,7 +292,7 @@ export class Leases implements LeaseHolder {
     const [sentAt, { version }] = [this.#now(), hotKey]
     hotKey.fetching++
     const answer = new Promise<OperationResult>((resolve) => {
-      resolve(this.#store.execute(hotKey.keys, { kind: 'takeUpTo', units }))
+      resolve(madeAt(undefined, () => this.#store.execute(hotKey.keys, { kind: 'takeUpTo', units })))
     })
     const fetching = answer.then(
       ({ decision, units: granted }) => {
@@ -340,7 +344,7 @@ export class Leases implements LeaseHolder {
     const units = followers.length + hotKey.unitsToRequest
     // Before the first call, so that a refusal of that call says that nothing is left.
     const fetching = units > 0 ? this.#fetch(hotKey, units) : Promise.resolve(undefined)
-    const answer = new Promise<Decision>((resolve) => resolve(maker.askStore(first.key)))
+    const answer = new Promise<Decision>((resolve) => resolve(first.askFirst(maker)))
     Promise.all([fetching, answer]).then(
       ([lease, decision]) => this.#settle(hotKey, group, decision, lease, maker),
       async (error) => {
@@ -411,7 +415,7 @@ export class Leases implements LeaseHolder {
 
   /** If it fails, the units stay charged. */
   #return(keys: Keys, refund: RefundOperation): void {
-    const answer = new Promise((resolve) => resolve(this.#store.execute(keys, refund)))
+    const answer = new Promise((resolve) => resolve(madeAt(undefined, () => this.#store.execute(keys, refund))))
     const end = (): void => {
       this.#pending.delete(returning)
     }

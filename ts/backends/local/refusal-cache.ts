@@ -1,6 +1,8 @@
 import type { Decision } from '../../api/decision.js'
 import { Keys } from '../../input/keys.js'
+import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
+import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
 import { BoundedMap, idOf } from './bounded-map.js'
 import type { LocalOptions } from './local-options.js'
@@ -111,10 +113,12 @@ export class RefusalCache {
     }
     let probed: readonly [id: string, key: RefusedKey] | undefined
     let waiting: RefusedKey['waiting']
+    // A call that has waited may have an earlier deadline than the one that it would wait for.
+    const since = currentMadeAt() ?? Number.POSITIVE_INFINITY
     this.#forEachId(keys, (id) => {
       const key = this.#keys.get(id)
       if (key !== undefined) {
-        waiting ??= key.waiting
+        waiting ??= key.since <= since ? key.waiting : undefined
         if (key.waiting === undefined && probed === undefined && this.#isProbe(id, key, cost)) {
           probed = [id, key]
         }
@@ -200,6 +204,7 @@ export class RefusalCache {
   #probe<T extends object>(id: string, key: RefusedKey, call: () => T | Promise<T>): T | Promise<T> {
     const waiting: NonNullable<RefusedKey['waiting']> = []
     key.waiting = waiting
+    key.since = currentMadeAt() ?? timers.now()
     const onAnswer = (answer: T | undefined) => {
       // If the key was changed or dropped, its calls no longer wait.
       if (key.waiting === waiting) {
@@ -300,13 +305,14 @@ function banEndOf(decision: Decision): number {
   return decision.status === 'blocked' ? (decision.ban?.until ?? 0) : 0
 }
 
-/** Makes a call after those that wait. */
+/** Makes a call after those that wait. Its deadline counts from now. */
 function behind<T>(waiting: NonNullable<RefusedKey['waiting']>, call: () => T | Promise<T>): Promise<T> {
+  const since = currentMadeAt() ?? timers.now()
   return new Promise((resolve, reject) => {
     waiting.push({
       run() {
         try {
-          resolve(call())
+          resolve(madeAt(since, call))
         } catch (error) {
           reject(error)
         }

@@ -31,6 +31,8 @@ export class RefusedKey {
   credit = 0
   /** The calls that wait for the answer to another one; `undefined` if none is being asked for. */
   waiting: WaitingCall[] | undefined
+  /** When that other call was made first, by `timers.now`. */
+  since = 0
 
   /** The refusal of a call of this cost now. */
   refusalOf(cost: number, now: number): Refusal | undefined {

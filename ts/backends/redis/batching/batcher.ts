@@ -9,7 +9,9 @@ import { Backpressure } from './backpressure.js'
 import { type PendingCall, TickBatch } from './deadlines.js'
 import { deferred } from './deferred.js'
 import { InFlightCounter } from './in-flight.js'
+import { currentMadeAt } from './made-at.js'
 import type { FlushResponses, ResponseDecoder } from './response-decoder.js'
+import { inRootContext } from './root-context.js'
 import { type DeadlineTracker, scheduler } from './scheduler.js'
 
 /**
@@ -115,7 +117,8 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   }
 
   /**
-   * Rejects if the store is known to be down. Throws if the store is closed, or if one more call
+   * Rejects if the store is known to be down, or if the call has waited until its deadline for
+   * another call. Throws if the store is closed, or if one more call
    * would exceed `maxPending`.
    */
   rejection(): Promise<never> | undefined {
@@ -125,6 +128,11 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     const { down } = this.health
     if (down !== undefined) {
       return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
+    }
+    const since = currentMadeAt()
+    if (since !== undefined && timers.now() - since >= this.#timeoutMs) {
+      const reason = 'Redis did not answer another call, for which this call waited, in time'
+      return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', reason))
     }
     if (this.#pending.count >= this.#maxPending) {
       throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
@@ -141,6 +149,10 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     const { promise, resolve, reject } = deferred<T>()
     const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
     this.#enqueueCall(queue, call as PendingCall)
+    const since = currentMadeAt()
+    if (since !== undefined) {
+      this.#expireAt(call as PendingCall, since + this.#timeoutMs)
+    }
     return promise
   }
 
@@ -307,11 +319,18 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#settleCall(call, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }
 
+  /** Expires a call before the other calls of its tick: it has waited for another call. */
+  #expireAt(call: PendingCall, deadline: number): void {
+    const wait = Math.max(1, deadline - timers.now())
+    call.timer = inRootContext(() => timers.setTimeout(() => timers.setImmediate(() => this.#expire(call)), wait))
+  }
+
   #settleCall(call: PendingCall, result: unknown): void {
     if (call.isSettled) {
       return
     }
     call.isSettled = true
+    timers.clearTimeout(call.timer)
     if (result instanceof TollgateError) {
       call.reject(result)
     } else {

@@ -19,9 +19,15 @@ interface Stall {
  * the limiter.
  */
 export class LoopDelay {
-  readonly #stalls: Stall[] = []
+  readonly #keepMs: number
+  #stalls: Stall[] = []
   readonly #histogram: IntervalHistogram = monitorEventLoopDelay({ resolution: TICK_MS })
   #timer: NodeJS.Timeout | undefined
+
+  /** @param keepMs - Older stalls are forgotten. Default: none are. */
+  constructor(keepMs = Number.POSITIVE_INFINITY) {
+    this.#keepMs = keepMs
+  }
 
   start(): void {
     this.#histogram.enable()
@@ -80,6 +86,10 @@ export class LoopDelay {
       const to = performance.now()
       if (to > from + TICK_MS + LATE_MS) {
         this.#stalls.push({ from, to })
+        // Half of them at a time, so that the cost of each is small.
+        if ((this.#stalls[0] as Stall).to < to - 2 * this.#keepMs) {
+          this.#stalls = this.#stalls.filter((stall) => stall.to >= to - this.#keepMs)
+        }
       }
       this.#next()
     }, TICK_MS).unref()

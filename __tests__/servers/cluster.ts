@@ -98,7 +98,9 @@ export class RedisCluster {
   async startMove(slot: number, to: RedisServer): Promise<SlotMove> {
     const source = this.#nodeOf(await this.owner(slot))
     const others = this.#running().filter(({ server }) => server !== source.server && server !== to)
-    const bystanders = others.map(({ server }) => server)
+    const roles = await Promise.all(others.map(({ server }) => server.command<[string]>('ROLE')))
+    // Replicas follow their masters: they accept no change of slots.
+    const bystanders = others.filter((_, index) => roles[index]?.[0] === 'master').map(({ server }) => server)
     return SlotMove.start(slot, source, this.#nodeOf(to), bystanders)
   }
 

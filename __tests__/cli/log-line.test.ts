@@ -117,6 +117,8 @@ test.each([
   ['1769853600000001000', 1769853600000.001],
   ['2026-02-29T10:00:00Z', Number.NaN],
   ['yesterday', Number.NaN],
+  [1e20, Number.NaN],
+  [-1e300, Number.NaN],
   [null, Number.NaN],
   [{ seconds: 1 }, Number.NaN],
 ])('a field of %j means the time %d', (value, millis) => {

@@ -120,8 +120,11 @@ function zoneMs(zone: string | undefined): number {
   return sign === '-' ? -millis : millis
 }
 
-/** Seconds up to the year 5138, milliseconds from 1973, and so on. No log is older. */
+/** Seconds up to the year 5138, milliseconds from 1973, and so on. No log is older, or has later nanoseconds. */
 function millisOfNumber(number: number): number {
+  if (!(number >= 0 && number < 1e20)) {
+    return Number.NaN
+  }
   if (number < 1e11) {
     return Math.round(number * 1_000_000) / 1_000
   }

@@ -30,7 +30,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
-      'api/{bad-input,duration,events,limiter,mistakes,surplus,types,yield-tick}',
+      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,yield-tick}',
       'client/{answer,client,fetch,options}',
       'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest,terminal}',
       'fallback/{options,share}',

@@ -44,6 +44,7 @@ export class RttEstimator {
   /**
    * Adds the round trip of a flush.
    *
+   * @param milliseconds - 0 if the clock of the platform is too coarse.
    * @param wasAlone - Whether no other flush was in flight when it was sent.
    */
   add(milliseconds: number, wasAlone: boolean): void {
@@ -53,7 +54,7 @@ export class RttEstimator {
     // server did something else. All of them are late only if flushes wait for each other.
     const recentMs = Math.max(this.#leastMs, Math.min(this.#currentMs, this.#previousMs))
     const networkMs = Math.max(0, this.#leastMs - WAKE_MS)
-    this.#maxInFlight = (FLUSHES_AT_SERVER * recentMs) / (recentMs - networkMs)
+    this.#maxInFlight = recentMs > 0 ? (FLUSHES_AT_SERVER * recentMs) / (recentMs - networkMs) : FLUSHES_AT_SERVER
     if (++this.#currentCount === RECENT) {
       this.#previousMs = this.#currentMs
       this.#currentMs = Number.POSITIVE_INFINITY

@@ -168,7 +168,8 @@ export class Limiter {
       return results as Decision[]
     }
     const message = `${failed.length} of ${keys.length} keys failed, the first because ${first.message}`
-    throw new TollgateError(first.code, message, { cause: first, results })
+    const charged = failed.some((error) => error.charged === 'unknown') ? 'unknown' : false
+    throw new TollgateError(first.code, message, { charged, cause: first, results })
   }
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {

@@ -40,6 +40,11 @@ test('a call through a hanging client fails at its deadline, with unknown charge
   expect(sent).toBe(1)
 })
 
+test('a takeMany with an unknown outcome of one key has an unknown charge', async () => {
+  const limiter = limiterBy(() => new Promise(() => {}))
+  await expect(limiter.takeMany(['a', 'b'])).rejects.toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })
+})
+
 describe("a client's error", () => {
   const error = (message: string, more = {}) => Object.assign(new Error(message), more)
 

@@ -1,21 +1,27 @@
 /**
- * Puts defects into the resend logic one by one, and checks that the simulation finds each.
+ * Puts defects into the sources one by one, and checks that the simulation finds each.
  *
  *     node simulation/mutations.mjs [NAME]...
  *
- * It edits the sources in place and restores them. They must be unchanged since the last commit.
+ * It edits the sources, or dist/, in place and restores them. They must be unchanged since the last commit.
  */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { tryMutations } from '../scripts/test/mutations.mjs'
+import { transformSync } from 'esbuild'
+import { build } from '../scripts/build.mjs'
 
-const SIMULATE = fileURLToPath(new URL('../scripts/simulate.mjs', import.meta.url))
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** The seeds that each mutation gets. */
 const SEEDS = '1000'
 
 const SENDER = 'src/redis/connection/sender.rs'
 const ROUTER = 'src/redis/cluster/router.rs'
+const SENT_FLUSH = 'ts/wasm/redis/sent-flush.ts'
+const TRANSPORT = 'ts/wasm/redis/flush-transport.ts'
+const FALLBACK = 'ts/backends/fallback/fallback-backend.ts'
 
 /** By name: the file, the current text, and the defective text. */
 const MUTATIONS = {
@@ -61,14 +67,101 @@ const MUTATIONS = {
     'if request.is_reported() {\n            self.queues',
     'if false {\n            self.queues',
   ],
+  'through a client, a resend after an unknown result': [
+    SENT_FLUSH,
+    'this.#flush.onError(index, message, systemCode)',
+    "this.#flush.onError(index, systemCode === 'ECONNRESET' ? 'LOADING' : message, systemCode)",
+  ],
+  'through a client, a dropped deadline': [
+    SENT_FLUSH,
+    'this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs)',
+    'this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs * 4)',
+  ],
+  'through a client, a swapped order': [
+    TRANSPORT,
+    "const first = this.#pending.find(({ sent }) => sent.state === 'retry')",
+    "const first = [...this.#pending].reverse().find(({ sent }) => sent.state === 'retry')",
+  ],
+  'through a client without order, a call that does not wait for the earlier one': [
+    TRANSPORT,
+    "if (sent.state === 'waiting' && !(before && sent.keys.some((key) => before.has(key)))) {",
+    "if (sent.state === 'waiting') {",
+  ],
+  'a dropped deadline of the batcher': [
+    'ts/backends/redis/batching/deadlines.ts',
+    'const GRACE_MS = 40',
+    'const GRACE_MS = 400',
+  ],
+  'a lease that is used after its end': [
+    'ts/backends/local/lease.ts',
+    'if (this.left < units || now >= this.until) {',
+    'if (this.left < units || now >= 4 * this.until) {',
+  ],
+  'a refusal that is cached for too long': [
+    'ts/backends/local/refusal-cache.ts',
+    'const until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)',
+    'const until = sentAt + (retryAfterMs > 0 ? this.#maxMs : 0)',
+  ],
+  'a permit that is held after its loss': [
+    'ts/api/held-permit.ts',
+    'if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',
+    'if (isAboutToExpire({ expiresMs: 9 * expiresMs, since: this.#renewedAt }, now)) {',
+  ],
+  'a permit whose answer comes after its life': [
+    'ts/api/permit-pool.ts',
+    "decision.source !== 'none' && isAboutToExpire(asked, this.#time.elapsedMs())",
+    "decision.source === 'fallback' && isAboutToExpire(asked, this.#time.elapsedMs())",
+  ],
+  'a fallback that answers although the store has answered': [
+    FALLBACK,
+    'return Promise.resolve(callStore()).then(onStoreResult, useFallback)',
+    'return Promise.resolve(callStore()).then(Math.random() < 0.9 ? onStoreResult : callFallback, useFallback)',
+  ],
 }
 
-tryMutations(MUTATIONS, process.argv.slice(2), () => {
-  const args = [SIMULATE, '--seeds', SEEDS]
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 1 << 30 })
-  const finding = /^seed \d+: \d+ violations; the first: .*$/m.exec(stdout)?.[0]
-  if (status !== 0 && finding === undefined) {
-    throw new Error(`${stdout}${stderr}`)
+if (execFileSync('git', ['status', '--porcelain', 'src', 'lua', 'ts'], { cwd: ROOT, encoding: 'utf8' }) !== '') {
+  throw new Error('src, lua or ts have changes that are not committed')
+}
+build({ wasm: true })
+const requested = process.argv.slice(2)
+const names = requested.length > 0 ? requested : Object.keys(MUTATIONS)
+let missed = 0
+for (const name of names) {
+  const found = findingOf(MUTATIONS[name] ?? fail(`no mutation is named ${JSON.stringify(name)}`))
+  missed += found === undefined ? 1 : 0
+  console.log(
+    `${found === undefined ? 'MISSED' : 'found '}  ${name}${found === undefined ? '' : `: ${found.slice(0, 160)}`}`,
+  )
+}
+console.log(`${names.length - missed} of ${names.length} found within ${SEEDS} seeds`)
+process.exitCode = missed > 0 ? 1 : 0
+
+/** The first violation that the simulation finds in the mutated sources. */
+function findingOf([file, text, other]) {
+  const source = readFileSync(join(ROOT, file), 'utf8')
+  const mutated = source.includes(text) ? source.replace(text, () => other) : fail(`${file} has no ${text}`)
+  const isTypeScript = file.startsWith('ts/')
+  // Node runs what was compiled. Types do not matter to the simulation.
+  const path = join(ROOT, isTypeScript ? file.replace(/^ts/, 'dist').replace(/ts$/, 'js') : file)
+  const original = readFileSync(path, 'utf8')
+  const compiled = () => transformSync(mutated, { loader: 'ts', format: 'cjs', target: 'node20' }).code
+  const program = isTypeScript
+    ? ['simulation/calls/main.mjs', '--first']
+    : ['scripts/simulate.mjs', '--part', 'connections']
+  try {
+    writeFileSync(path, isTypeScript ? compiled() : mutated)
+    const options = { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 30 }
+    const { status, stdout, stderr } = spawnSync(process.execPath, [...program, '--seeds', SEEDS], options)
+    const finding = /^seed \d+: \d+ violations; the first: .*$/m.exec(stdout)?.[0]
+    if (status !== 0 && finding === undefined) {
+      throw new Error(`${stdout}${stderr}`)
+    }
+    return finding
+  } finally {
+    writeFileSync(path, original)
   }
-  return finding
-})
+}
+
+function fail(reason) {
+  throw new Error(reason)
+}

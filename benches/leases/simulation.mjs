@@ -4,8 +4,9 @@ import { LocalBackend } from '../../dist/backends/local/local-backend.js'
 import { localOptionsOf } from '../../dist/backends/local/local-options.js'
 import { gcra, MemoryStore } from '../../dist/index.mjs'
 import { policySetOf } from '../../dist/policies/policy-set.js'
+import { VirtualTime } from '../../simulation/calls/virtual-time.mjs'
+import { DelayedStore } from './delayed-store.mjs'
 import { processesOf } from './demand.mjs'
-import { DelayedStore, VirtualTime } from './virtual-time.mjs'
 
 /** The time after the last call in which all answers arrive. */
 const REST_MICROS = 1e6

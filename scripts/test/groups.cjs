@@ -130,9 +130,13 @@ const GROUPS = [
   },
   {
     name: 'seeds',
-    title: 'connections and clusters in virtual time: ten thousand seeds of faults',
+    title: 'connections, clusters and the calls above them in virtual time: thousands of seeds of faults',
     tests: [],
-    scripts: ['simulate.mjs --checks', 'simulate.mjs --seeds 10000'],
+    scripts: [
+      'simulate.mjs --checks',
+      'simulate.mjs --part connections --seeds 10000',
+      'simulate.mjs --part calls --seeds 1000',
+    ],
   },
   {
     name: 'models',

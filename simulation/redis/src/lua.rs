@@ -10,6 +10,10 @@ use mlua::{Function, HookTriggers, Lua, MultiValue, Table, Value, VmState};
 use crate::keyspace::{Entry, Keyspace};
 use crate::resp::Reply;
 
+/// The errors of commands that write: of a replica, and of a server without memory.
+pub const READONLY: &str = "READONLY You can't write against a read only replica.";
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
 /// Whether a server with these keys lets a script use a key.
 pub type KeyPermission = Box<dyn Fn(&Keyspace, &[u8]) -> bool>;
 
@@ -33,6 +37,7 @@ thread_local! {
 /// The interpreter of this thread. All servers share it: a script leaves nothing in it.
 struct Interpreter {
     lua: Lua,
+    /// By name: the digest, or the source itself.
     scripts: RefCell<HashMap<Vec<u8>, Function>>,
 }
 
@@ -43,8 +48,29 @@ pub fn run(
     arguments: &[Vec<u8>],
     context: ScriptContext,
 ) -> (Reply, ScriptContext) {
+    load(source, source);
+    run_loaded(source, keys, arguments, context)
+}
+
+/// Compiles a script, unless one of this name is known.
+pub fn load(name: &[u8], source: &[u8]) {
+    INTERPRETER.with(|Interpreter { lua, scripts }| {
+        if !scripts.borrow().contains_key(name) {
+            let script = lua.load(source).into_function().expect("the script is valid");
+            scripts.borrow_mut().insert(name.to_vec(), script);
+        }
+    });
+}
+
+/// [`run`] for a script that was loaded, by its name.
+pub fn run_loaded(
+    name: &[u8],
+    keys: &[Vec<u8>],
+    arguments: &[Vec<u8>],
+    context: ScriptContext,
+) -> (Reply, ScriptContext) {
     CONTEXT.set(Some(context));
-    let reply = INTERPRETER.with(|interpreter| interpreter.run(source, keys, arguments));
+    let reply = INTERPRETER.with(|interpreter| interpreter.run(name, keys, arguments));
     let reply = reply.unwrap_or_else(|error| {
         let text = error.to_string().replace(['\r', '\n'], " ");
         Reply::error(format!("ERR {text}"))
@@ -86,16 +112,8 @@ impl Interpreter {
         Self { lua, scripts: RefCell::default() }
     }
 
-    fn run(&self, source: &[u8], keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> mlua::Result<Reply> {
-        let known = self.scripts.borrow().get(source).cloned();
-        let script = match known {
-            Some(script) => script,
-            None => {
-                let script = self.lua.load(source).into_function()?;
-                self.scripts.borrow_mut().insert(source.to_vec(), script.clone());
-                script
-            }
-        };
+    fn run(&self, name: &[u8], keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> mlua::Result<Reply> {
+        let script = self.scripts.borrow().get(name).cloned().expect("the script was loaded");
         self.lua.globals().set("KEYS", self.texts(keys)?)?;
         self.lua.globals().set("ARGV", self.texts(arguments)?)?;
         Ok(reply(&script.call(())?))

@@ -94,8 +94,8 @@ const MUTATIONS = {
   ],
   'a lease that is used after its end': [
     'ts/backends/local/lease.ts',
-    'if (this.left < units || now >= this.until) {',
-    'if (this.left < units || now >= 4 * this.until) {',
+    'this.until = sentAt + lastsMs * (1 - CLOCK_MARGIN)',
+    'this.until = sentAt + 20 * lastsMs * (1 - CLOCK_MARGIN)',
   ],
   'a refusal that is cached for too long': [
     'ts/backends/local/refusal-cache.ts',

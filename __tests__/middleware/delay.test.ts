@@ -104,7 +104,7 @@ describe('an invalid delay is an error immediately', () => {
   const rate = limiterOf('1s')
 
   test.each<[string, object, RegExp]>([
-    ['zero', { delay: 0 }, /rateLimit: delay must be a whole number from 1 to 3600000, got 0/],
+    ['zero', { delay: 0 }, /rateLimit: delay must be a whole number from 1 to 3600000 milliseconds, got 0/],
     ['no duration', { delay: 'soon' }, /rateLimit: delay .*got "soon"/],
     ['more than an hour', { delay: '2h' }, /rateLimit: delay must be .*3600000 milliseconds, got "2h"/],
     [

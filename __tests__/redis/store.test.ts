@@ -145,7 +145,7 @@ test("errors have the option's name, value and rule, and no password", () => {
   const policy = gcra({ limit: 1, period: 1 })
   const of = (options: unknown) => failureOf(() => new RedisStore(options as string))
   expect(of('http://user:hunter2@localhost').message).toMatch(/^url must be a Redis URL: redis:\/\//)
-  expect(of(5).message).toMatch(/RedisStore takes an object of options/)
+  expect(of(5).message).toMatch(/RedisStore takes a URL or an object of options, got a port: /)
   expect(of({}).message).toMatch(/needs exactly one of url, host, path, sentinel, cluster, got none/)
   expect(of({ url: server.url, comandTimeoutMs: 5 }).message).toMatch(/has no option "comandTimeoutMs"/)
   expect(of({ url: server.url, commandTimeoutMs: 0 }).message).toMatch(/^commandTimeoutMs must be a whole number/)

@@ -24,6 +24,11 @@ local function empty_metadata()
   }
 end
 
+-- The end of a duration from now on. The twin of `end_of` in src/time.rs.
+local function end_of(context, duration)
+  return math.min(context.now + duration, 9007199254740991)
+end
+
 -- The time from which metadata has no effect.
 local function end_of_metadata(metadata)
   return math.max(metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at)

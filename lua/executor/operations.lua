@@ -9,11 +9,6 @@ local function new_operations(context)
   local holds
   local unpack_struct = struct.unpack
 
-  -- The twin of `end_of` in src/time.rs.
-  local function end_of(duration)
-    return math.min(context.now + duration, 9007199254740991)
-  end
-
   local function executor_of(group, index, key)
     return group.executor_of[key] or group.executors[index]
   end
@@ -294,7 +289,7 @@ local function new_operations(context)
     local hold_number, id, cost, duration, after = unpack_struct('>I2c16dd', context.request, at)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
     local admitted = take(context, group, keys, cost, hold_number > 0 and function()
-      return holds.add(hold_key, id, cost, end_of(duration))
+      return holds.add(hold_key, id, cost, end_of(context, duration))
     end)
     if admitted then
       holds.undo_on_failure(group, first, function()
@@ -315,7 +310,7 @@ local function new_operations(context)
     end
     local total = math.min(held + cost, 9007199254740991)
     local admitted = take(context, group, keys, cost, function()
-      return holds.change(hold_key, id, held, total, math.max(expires_at, end_of(duration)))
+      return holds.change(hold_key, id, held, total, math.max(expires_at, end_of(context, duration)))
     end)
     if admitted then
       holds.undo_on_failure(group, first, function()
@@ -361,7 +356,7 @@ local function new_operations(context)
     local duration, after_all = unpack_struct('>d', context.request, after)
     local first = context.outcome_count + 1
     if expires_at then
-      failure = holds.change(hold_key, id, held, held, math.max(expires_at, end_of(duration)))
+      failure = holds.change(hold_key, id, held, held, math.max(expires_at, end_of(context, duration)))
     end
     report_status(group, keys)
     fail_from(first, failure)
@@ -449,7 +444,7 @@ local function new_operations(context)
     for_each_executor(group, keys, function(executor, key)
       local metadata = context.key_metadata[key] or empty_metadata()
       context.key_metadata[key] = metadata
-      metadata.blocked_until = math.max(metadata.blocked_until, end_of(duration))
+      metadata.blocked_until = math.max(metadata.blocked_until, end_of(context, duration))
       executor.mark_rewrite(key)
     end)
     report_status(group, keys)
@@ -478,7 +473,7 @@ local function new_operations(context)
       local executor = executor_of(group, index, math.max(key, 1))
       if key > 0 and count > 0 and not group.is_stale and executor.outcome_of(key, 0) == OUTCOME_ADMITTED then
         local metadata = context.key_metadata[key] or empty_metadata()
-        metadata.override_until, metadata.override_numbers = end_of(duration), numbers
+        metadata.override_until, metadata.override_numbers = end_of(context, duration), numbers
         context.key_metadata[key] = metadata
         executor.mark_rewrite(key)
         flush_and_reload(group, index, key)

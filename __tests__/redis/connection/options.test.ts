@@ -52,7 +52,10 @@ describe('a URL followed by options', () => {
     [['redis://a', { hots: 'b' }], 'RedisStore has no option "hots"'],
     [['redis://a', { host: 'b' }], 'got url and host'],
     [['redis://a', { url: 'redis://b' }], 'RedisStore has its URL as the first argument: omit the option url'],
-    [['redis://a', 5], 'RedisStore takes an object of options'],
+    [
+      ['redis://a', 5],
+      'RedisStore takes a URL or an object of options, got a port: write new RedisStore({ host, port })',
+    ],
     [
       ['redis://a', {}, {}],
       'RedisStore takes a URL and an object of options, got 3 arguments: put all options in one object',

@@ -6,7 +6,7 @@ const TEXT = { fontSize: 13 }
 const SIZE = { width: 760, height: 900 }
 
 /** Points that a line has at most: each is the median of a group of samples. */
-const POINTS = 150
+const POINTS = 120
 
 const [ORANGE, BLUE] = LINES
 const GREY = '#444444'
@@ -92,7 +92,10 @@ export function plot({ seconds, faults, samples, calls, violations }, points) {
         itemHeight: 3,
         textStyle: TEXT,
       })),
-      series: [...panels.flatMap(({ lines }, index) => seriesOf(lines, index)), faultSeries(faults, panels.length)],
+      series: [
+        ...panels.flatMap(({ lines }, index) => seriesOf(lines, index)),
+        ...faultSeries(faults, panels.length, seconds),
+      ],
     },
     { ...SIZE, height: TOP + grids.length * (HEIGHT + GAP) },
   )
@@ -115,17 +118,24 @@ function seriesOf(lines, index) {
   }))
 }
 
-/** A dot for each fault. */
-function faultSeries(faults, index) {
-  return {
-    type: 'scatter',
+/** A bar for each fault. Echarts does not draw lines of less than a pixel. */
+function faultSeries(faults, index, seconds) {
+  const shortest = seconds / 400
+  return [...new Set(faults.map(({ target }) => target))].map((target) => ({
+    type: 'line',
     xAxisIndex: index,
     yAxisIndex: index,
-    symbol: 'rect',
-    symbolSize: [2, 14],
-    itemStyle: { color: ORANGE },
-    data: faults.map(({ target, from }) => [round(from / 60), target]),
-  }
+    showSymbol: false,
+    silent: true,
+    lineStyle: { color: ORANGE, width: 12, cap: 'butt' },
+    data: faults
+      .filter((fault) => fault.target === target)
+      .flatMap(({ from, to }) => [
+        [round(from / 60), target],
+        [round(Math.max(to, from + shortest) / 60), target],
+        ['-', '-'],
+      ]),
+  }))
 }
 
 /** Medians of groups of points, in minutes. */

@@ -52,7 +52,9 @@ class Soaking {
   readonly #sampler = new Sampler()
   #units: Record<string, Record<string, number[]>> = {}
   readonly #shares: Record<string, Admitted[]> = {}
-  readonly #leaked: unknown[] = []
+  /** The leak, if it was asked for. */
+  readonly #timers: NodeJS.Timeout[] = []
+  readonly #memory: unknown[] = []
   #isRunning = true
 
   constructor(task: Task) {
@@ -117,14 +119,23 @@ class Soaking {
   #embedded(bench: Bench, stores: Task['stores']): Activity[] {
     const [store] = Object.values(stores) as [RedisStoreOptions]
     const task = { store: { ...store, commandTimeoutMs: TIMEOUT_MS }, name: SHARED, ms: 3_000 }
-    const leak: Activity = { everyMs: 1_000, run: async () => this.#leak() }
+    const leak: Activity = { everyMs: 500, run: async () => this.#leak(), close: async () => this.#endLeak() }
     const all = [...overflow(bench), ...workers(bench, task, (units) => this.#add('memory', 'sliding', units))]
     return this.#task.leaks ? [...all, leak] : all
   }
 
   #leak(): void {
-    const timers = Array.from({ length: 10 }, () => setTimeout(() => {}, 86_400_000).unref())
-    this.#leaked.push(timers, Array.from({ length: 100_000 }, Math.random))
+    for (let timer = 0; timer < 10; timer++) {
+      this.#timers.push(setTimeout(() => {}, 86_400_000))
+    }
+    this.#memory.push(Array.from({ length: 100_000 }, Math.random))
+  }
+
+  /** Timers would keep the process alive. */
+  #endLeak(): void {
+    for (const timer of this.#timers) {
+      clearTimeout(timer)
+    }
   }
 
   /** A caller of each checked limiter. */

@@ -71,6 +71,10 @@ export class Soak {
     // A failure of one part ends all.
     const failed = new AbortController()
     const end = AbortSignal.any([AbortSignal.timeout(ms), signal, failed.signal])
+    let seconds = 0
+    end.addEventListener('abort', () => {
+      seconds = this.#secondsUntil(Date.now())
+    })
     const observed = this.#fork('observed', seed, leaks)
     const peers = Array.from({ length: PEERS }, (_, index) => this.#peer(index, end))
     try {
@@ -92,24 +96,28 @@ export class Soak {
       await Promise.all(this.#runs.map(({ target }) => target.stop()))
     }
     const faults = this.#runs.flatMap(({ injected }) => injected)
-    const seconds = (at: number) => Math.round((at - this.#started) / 1_000)
     return {
       node: process.version,
       seed,
-      seconds: this.#samples.at(-1)?.at ?? 0,
+      seconds,
       calls: this.#calls,
       units: [...this.#runs.map(({ law }) => law), this.#memory].reduce((total, { checked }) => total + checked, 0),
       errors: this.#errors,
       violations: this.#violations,
       faults: faults
-        .map((fault) => ({ ...fault, from: seconds(fault.from), to: seconds(fault.to) }))
+        .map((fault) => ({ ...fault, from: this.#secondsUntil(fault.from), to: this.#secondsUntil(fault.to) }))
         .sort((a, b) => a.from - b.from),
       samples: this.#samples,
     }
   }
 
+  /** Seconds from the start until a time in epoch milliseconds. */
+  #secondsUntil(time: number): number {
+    return Math.round((time - this.#started) / 1_000)
+  }
+
   #violate(violation: string): void {
-    const seconds = ((Date.now() - this.#started) / 1_000).toFixed()
+    const seconds = this.#secondsUntil(Date.now())
     this.#violations.push(`${seconds} s: ${violation}`)
     this.#settings.onLine(`! ${seconds} s: ${violation}`)
   }
@@ -180,7 +188,7 @@ export class Soak {
   }
 
   async #record(sample: Sample): Promise<void> {
-    const [at, errors] = [Math.round((Date.now() - this.#started) / 1_000), this.#recent]
+    const [at, errors] = [this.#secondsUntil(Date.now()), this.#recent]
     this.#recent = {}
     this.#calls += callsOf(sample)
     const redis = await this.#redis().catch(() => undefined)

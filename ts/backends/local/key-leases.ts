@@ -38,9 +38,9 @@ export class GroupedCall {
     })
   }
 
-  /** Asks the store as the first call of its group. */
-  askFirst(maker: CallMaker): Decision | Promise<Decision> {
-    return madeAt(this.#firstMadeAt, () => maker.askStore(this.key))
+  /** Makes a call to the store with the deadline of this call, which is the first of its group. */
+  inItsTime<T>(call: () => T): T {
+    return madeAt(this.#firstMadeAt, call)
   }
 
   /**

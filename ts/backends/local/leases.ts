@@ -283,7 +283,7 @@ export class Leases implements LeaseHolder {
   #renew(hotKey: KeyLeases): void {
     const units = hotKey.unitsToRequest
     if (units > 0) {
-      void this.#fetch(hotKey, units).then((lease) => lease && this.#addLease(hotKey, lease))
+      void madeAt(undefined, () => this.#fetch(hotKey, units)).then((lease) => lease && this.#addLease(hotKey, lease))
     }
   }
 
@@ -292,7 +292,7 @@ export class Leases implements LeaseHolder {
     const [sentAt, { version }] = [this.#now(), hotKey]
     hotKey.fetching++
     const answer = new Promise<OperationResult>((resolve) => {
-      resolve(madeAt(undefined, () => this.#store.execute(hotKey.keys, { kind: 'takeUpTo', units })))
+      resolve(this.#store.execute(hotKey.keys, { kind: 'takeUpTo', units }))
     })
     const fetching = answer.then(
       ({ decision, units: granted }) => {
@@ -343,8 +343,9 @@ export class Leases implements LeaseHolder {
     group.sentAt = this.#now()
     const units = followers.length + hotKey.unitsToRequest
     // Before the first call, so that a refusal of that call says that nothing is left.
-    const fetching = units > 0 ? this.#fetch(hotKey, units) : Promise.resolve(undefined)
-    const answer = new Promise<Decision>((resolve) => resolve(first.askFirst(maker)))
+    // Both have the deadline of the first call: the group waits for both.
+    const fetching = units > 0 ? first.inItsTime(() => this.#fetch(hotKey, units)) : Promise.resolve(undefined)
+    const answer = new Promise<Decision>((resolve) => resolve(first.inItsTime(() => maker.askStore(first.key))))
     Promise.all([fetching, answer]).then(
       ([lease, decision]) => this.#settle(hotKey, group, decision, lease, maker),
       async (error) => {

@@ -1,7 +1,7 @@
 /** Scenarios that once failed, and what the simulation itself must be able to do. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { concurrency, gcra } from '../../dist/wasm/index.mjs'
+import { concurrency, fixedWindow, gcra } from '../../dist/wasm/index.mjs'
 import { run, runScenario } from './run.mjs'
 
 /** A scenario of one process. */
@@ -18,7 +18,6 @@ function scenario(options, faults) {
         onStoreFailure: 'throw',
         knowsHealth: false,
         isLate: false,
-        isLocal: false,
         pauseMs: 20,
         lawPauseMs: 5,
         burst: 3,
@@ -30,6 +29,12 @@ function scenario(options, faults) {
     slots: gcra({ limit: 100, period: '1s', burst: 2 }),
     faults: faults.map((fault) => ({ server: 0, keeps: true, afterMs: 50, ...fault })),
   }
+}
+
+/** A limiter with leases in it. */
+function withLeases(played) {
+  const law = { policy: fixedWindow({ limit: 40, window: '400ms' }), limit: 40, window: 400 }
+  return { ...played, timeoutMs: 300, law: { ...law, leaseMs: 200, maxKeys: 10 } }
 }
 
 async function passes(played) {
@@ -57,4 +62,12 @@ test('a round trip of no measurable time stops no flushes', async () => {
     { atMs: 160, kind: 'restart', lastingMs: 50 },
   ]
   await passes(scenario({ client: 'request', onStoreFailure: 'refuse' }, faults))
+})
+
+// Calls that had waited for a group asked as the first of another one. The request for the units of that
+// group had a new deadline, for which all waited.
+test('a group asks for units by the deadline of its first call', async () => {
+  const options = { client: 'request', onStoreFailure: 'refuse', lawPauseMs: 3 }
+  const faults = [{ atMs: 200, kind: 'busy', lastingMs: 600 }]
+  await passes(withLeases(scenario(options, faults)))
 })

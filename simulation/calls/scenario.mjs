@@ -32,7 +32,7 @@ export function scenarioOf(seed) {
   }
 }
 
-function processOf(random, isDistant, { leaseMs, refusalsMs }, index) {
+function processOf(random, isDistant, { leaseMs }, index) {
   // Requests on a key wait for each other, so at a distance there is time for few.
   const client = isDistant ? 'ordered' : random.choose(['ordered', 'ordered', 'request'])
   return {
@@ -41,7 +41,6 @@ function processOf(random, isDistant, { leaseMs, refusalsMs }, index) {
     // As the native store: knows that the server is silent, and may be late with its deadlines.
     knowsHealth: random.chance(0.5),
     isLate: client === 'ordered' && random.chance(0.3),
-    isLocal: leaseMs !== undefined || refusalsMs !== undefined,
     pauseMs: random.choose([60, 120]),
     // Only keys that are called often have leases.
     lawPauseMs: random.choose(leaseMs === undefined ? [50, 120] : index === 0 ? [4, 8] : [8, 30]),

@@ -274,13 +274,9 @@ export class SimulatedProcess {
     for (let count = random.whole(1, this.options.burst); count > 0; count--) {
       const key = random.chance(0.8) ? 'hot' : 'warm'
       const units = random.chance(0.9) ? 1 : random.whole(1, 4)
-      // A call may wait for the answer to another one, and then ask for itself; with leases it may wait
-      // for several, one after the other.
-      const { leaseMs } = this.#scenario.law
-      const waitMs = this.options.isLocal ? (leaseMs === undefined ? 1 : 4) * this.#scenario.timeoutMs : 0
       this.#track(
         `law ${key} ${units}`,
-        waitMs,
+        0,
         () => law.take(key, units),
         (decision) => this.#onLaw(key, units, decision),
       )

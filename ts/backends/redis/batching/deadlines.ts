@@ -11,7 +11,7 @@ export interface PendingCall<T = unknown> extends CallContext {
   readonly tick: TickBatch
   isSettled: boolean
   /** Its own deadline, if that is earlier than those of its tick. */
-  timer?: NodeJS.Timeout
+  timer?: ReturnType<typeof setTimeout>
 }
 
 /** The calls of one tick of the event loop. */

@@ -322,7 +322,8 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   /** Expires a call before the other calls of its tick: it has waited for another call. */
   #expireAt(call: PendingCall, deadline: number): void {
     const wait = Math.max(1, deadline - timers.now())
-    call.timer = inRootContext(() => timers.setTimeout(() => timers.setImmediate(() => this.#expire(call)), wait))
+    const timer = inRootContext(() => timers.setTimeout(() => timers.setImmediate(() => this.#expire(call)), wait))
+    call.cancelTimer = () => timers.clearTimeout(timer)
   }
 
   #settleCall(call: PendingCall, result: unknown): void {
@@ -330,7 +331,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
       return
     }
     call.isSettled = true
-    timers.clearTimeout(call.timer)
+    call.cancelTimer?.()
     if (result instanceof TollgateError) {
       call.reject(result)
     } else {

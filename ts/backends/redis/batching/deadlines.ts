@@ -10,8 +10,8 @@ export interface PendingCall<T = unknown> extends CallContext {
   readonly decoder: ResponseDecoder<T>
   readonly tick: TickBatch
   isSettled: boolean
-  /** Its own deadline, if that is earlier than those of its tick. */
-  timer?: ReturnType<typeof setTimeout>
+  /** Stops the timer of its own deadline, if that is earlier than those of its tick. */
+  cancelTimer?: () => void
 }
 
 /** The calls of one tick of the event loop. */

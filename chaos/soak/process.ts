@@ -1,4 +1,4 @@
-// A process that uses the package until it is told to stop: the one under observation, with all
+// A process that uses the package until a message stops it: the one under observation, with all
 // activities, or a peer, which shares its keys.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -37,7 +37,7 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
   // These programs are not part of the repository and may be missing: only their arguments are
   // checked.
-  curl: (words) => missing('URL', namesOf(words), (url) => /^'?https?:\/\/localhost(:\d+)?\b/.test(url)),
+  curl: (words) => missing('URL', namesOf(words), (url) => /^'?https?:\/\/(localhost|127\.0\.0\.1)(:\d+)?\b/.test(url)),
   zcat: () => undefined,
   prometheus: (words) => missing('file', valuesOf(words, '--config.file'), isThere),
 }

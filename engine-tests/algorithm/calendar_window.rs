@@ -220,14 +220,15 @@ fn most_in_any_calendar_window(spec: CalendarSpec, trace: &[Admitted]) -> u64 {
     ends.into_values().max().unwrap_or(0)
 }
 
-/// The shortest possible length of a window: half an hour for windows of an hour or two, and two
-/// hours less for windows of six hours or more.
+/// The shortest possible length of a window: half an hour for windows of an hour or two, an hour for
+/// windows of six hours (Havana repeats the hour after midnight), and two hours less than a day or
+/// a longer window.
 pub(crate) fn shortest(every: Every) -> u64 {
     let seconds = WINDOWS.into_iter().find(|&window| self::every(window) == every);
     match seconds.unwrap_or(28 * DAY) {
         long @ DAY.. => (long - 7_200) * SECOND,
         7_200 => 1_800 * SECOND,
-        21_600 => (21_600 - 7_200) * SECOND,
+        21_600 => 3_600 * SECOND,
         short => short.min(1_800) * SECOND,
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 use crate::algorithm::rate::RateBased;
 use crate::algorithm::{Algorithm, KeyState, Outcome};
-use crate::time::Micros;
+use crate::time::{MAX_SAFE, Micros};
 
 /// A scheduled reservation: a slot ahead for which units were charged. [`Schedulable::cancel`]
 /// cancels it.
@@ -42,7 +42,8 @@ impl RateState {
         [micros, part, period, units, burst, u64::from(lingers), scheduled_until]
     }
 
-    /// The state of these numbers; `None` if they are invalid.
+    /// The state of these numbers; `None` if they are invalid: no policy takes longer than
+    /// [`MAX_SAFE`] microseconds to drain.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         let &[micros, part, period, units, burst, lingers, scheduled_until] = numbers else {
@@ -52,6 +53,9 @@ impl RateState {
             return None;
         }
         let numbers = RateNumbers { period, units, burst, lingers: lingers > 0, scheduled_until };
+        if numbers.time_of(burst).micros > MAX_SAFE {
+            return None;
+        }
         Some(Self { arrival: Arrival { micros, part }, numbers: Arc::new(numbers) })
     }
 }
@@ -160,6 +164,15 @@ mod tests {
         let slot = gcra.slot(state, now, cost).unwrap();
         assert!(gcra.schedule(state, now, cost, slot).is_some());
         slot
+    }
+
+    #[test]
+    fn a_rate_that_drains_for_longer_than_any_policy_is_no_state() {
+        let numbers = |period, burst| [7, 0, period, 1, burst, 0, 0];
+        let longest = RateState::from_numbers(&numbers(MAX_SAFE, 1)).unwrap();
+        assert!(longest.numbers.horizon(MAX_SAFE).is_some());
+        assert_eq!(RateState::from_numbers(&numbers(MAX_SAFE, 2)), None);
+        assert_eq!(RateState::from_numbers(&numbers(MAX_SAFE, MAX_SAFE)), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::algorithm::{
     Arrival, KeyState as _, Levels, RateBased, RateNumbers, RateState, TokenBucket,
 };
 use crate::policy::{Policy, State};
-use crate::time::{MAX_SAFE, Micros};
+use crate::time::Micros;
 
 /// The script renews a key's TTL when the arrival passes a multiple of the TTL step, which is the
 /// time to full, but at least this long: a key that lives a little longer costs less than a
@@ -78,11 +78,6 @@ pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
             (booked, state == b"B")
         }
     };
-    // No policy takes longer than MAX_SAFE microseconds to drain.
-    let full = u128::from(burst) * u128::from(period) / u128::from(units.max(1));
-    if full > u128::from(MAX_SAFE) {
-        return None;
-    }
     let numbers = [micros, part, period, units, burst, u64::from(lingers), scheduled_until];
     let state = RateState::from_numbers(&numbers)?;
     Some(KeySummary {

@@ -75,7 +75,7 @@ function quickSteps(groups) {
     ...systemSteps(system),
     {
       ...jestStep('jest', tests, ['build', 'install', ...system]),
-      env: { TOLLGATE_TEST_WASM: 'off', TOLLGATE_CASES: '30' },
+      env: { TOLLGATE_TEST_WASM: 'off', TOLLGATE_CASES: '15', TOLLGATE_SIMULATED: '5000' },
     },
     cargoStep('test --lib'),
     { ...cargoStep('test --test engine -- --skip redis::cluster', { TOLLGATE_CASES: '10' }), needs: system },

@@ -104,10 +104,9 @@ fn run_scripts(
     let stored = probe.keys();
     for name in stored.iter() {
         let name = name.to_vec();
-        let words = |first: &[Vec<u8>]| first.iter().cloned().collect::<Vec<_>>();
         let (command, mut arguments) = match is_lua_type % 4 {
             0 => ("SET", vec![name, items.concat()]),
-            1 => ("RPUSH", words(&[&[name][..], items].concat())),
+            1 => ("RPUSH", [&[name][..], items].concat()),
             2 => {
                 let fields = items.iter().cycle().take(items.len().next_multiple_of(2));
                 ("HSET", [vec![name], fields.cloned().collect()].concat())

@@ -24,8 +24,8 @@ interface Checked {
   readonly policy: Parameters<typeof newLimiter>[0]
   readonly options?: Pick<AnyRateLimiterOptions, 'local' | 'onStoreFailure'>
   /**
-   * Its law, if the store lost its counts so many times, and two servers decided at the same time
-   * for so many milliseconds.
+   * Its law. The store lost its counts `losses` times, and two servers decided at the same time for
+   * `overlapMs`.
    */
   readonly law: (losses: number, overlapMs: number) => Law
 }

@@ -30,7 +30,7 @@ const PEER_LIFE_MS = 60_000
 /** A process that has not ended by itself after this time hangs, in milliseconds. */
 const END_MS = 30_000
 
-/** A line is printed after so many samples. */
+/** The number of samples for each printed line. */
 const SAMPLES_PER_LINE = 6
 
 /** The embedded store loses no counts: its trace is checked each minute. */

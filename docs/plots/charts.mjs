@@ -19,7 +19,7 @@ const SIZE = { width: 400, height: 310 }
 
 const TEXT = { fontSize: 14 }
 
-/** Calls are counted in stretches of so many milliseconds. */
+/** The length of a stretch in which calls are counted, in milliseconds. */
 const STRETCH = 500
 
 /** Draws what echarts' options say; with `title.text`, which is the picture's name, too. */

@@ -29,7 +29,8 @@ use crate::policy::specs::{DAY, MILLI, RateSpec, SECOND, any_rate, any_window};
 
 #[derive(Debug, Clone, Copy)]
 enum Action {
-    /// A lease whose request and whose answer were under way for so many 16ths of a lease.
+    /// A lease. The numbers are the times of its request and its answer on the way, in 16ths of a
+    /// lease.
     Lease(u64, u64),
     Use,
     /// Gives the unused units of a lease back.

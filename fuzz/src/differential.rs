@@ -46,7 +46,7 @@ thread_local! {
     static INSTANCE: RefCell<Option<(WasmInstance, u32)>> = const { RefCell::new(None) };
 }
 
-/// An instance serves so many inputs: its memory grows by a store each.
+/// The inputs after which an instance is replaced. Each input adds a store to its memory.
 const INPUTS_OF_AN_INSTANCE: u32 = 200;
 
 /// Decodes the bytes as policies and calls, and compares the answers.

@@ -36,8 +36,8 @@ export type FetchFunction = typeof globalThis extends {
 /** The options of an {@link OutgoingClient}. */
 export interface ClientOptions<K = string, N extends string = string, T extends string = never> {
   /**
-   * Decides when calls may start. With rates, calls start as often as they allow; with
-   * `concurrency`, so many run at a time. Over Redis both count for all processes. You close it.
+   * Decides when calls may start. Rates limit how often calls start; `concurrency` limits how many
+   * run at a time. Over Redis both count for all processes. You close it.
    */
   readonly limiter: ClientLimiter<K, N, T>
   /** The key of calls that name none. Default: for `fetch` the host of the URL, with its port. */

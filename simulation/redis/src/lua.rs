@@ -263,9 +263,9 @@ fn number(letters: &mut Peekable<Chars<'_>>) -> Option<usize> {
 #[derive(Clone, Copy)]
 enum Field {
     Double,
-    /// A number of so many bytes.
+    /// A number, and its length in bytes.
     Whole(usize),
-    /// A string of so many bytes.
+    /// A string, and its length in bytes.
     Text(usize),
 }
 

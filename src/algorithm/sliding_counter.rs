@@ -252,7 +252,8 @@ impl Algorithm for SlidingCounter {
         };
         let room = self.limit.saturating_sub(cost);
         let at_ms = match room.checked_sub(current) {
-            Some(room) => ends_ms - overlap(previous, room),
+            // Only a hostile server replies with a window that began before 1970.
+            Some(room) => ends_ms.saturating_sub(overlap(previous, room)),
             // Only after this window has become the previous one.
             None => ends_ms + window_ms - overlap(current, room),
         };
@@ -303,6 +304,11 @@ mod tests {
         ] {
             assert_eq!(ten.remaining(&kept, now), 10 - used, "{now}");
         }
+    }
+
+    #[test]
+    fn a_window_that_began_before_1970_has_a_retry_time() {
+        assert_eq!(counter(2, 1_000).retry_at(&state(500, 0, 1, 1_000), 7, 1), 7);
     }
 
     #[test]

@@ -8,9 +8,18 @@ export class WasmFlush {
     free(): void;
     [Symbol.dispose](): void;
     /**
+     * Appends the calls of a later flush, if one script call can have them all. Neither flush has
+     * been sent; this one must be [started](Self::start) again. Returns whether it did.
+     */
+    append(later: WasmFlush): boolean;
+    /**
      * A script call's arguments.
      */
     arguments(index: number): string[];
+    /**
+     * The number of its calls.
+     */
+    callCount(): number;
     /**
      * Returns the answers to all calls, after all script calls have a result.
      * `ts/backends/redis/batching/response-decoder.ts` decodes them.
@@ -232,7 +241,9 @@ export interface InitOutput {
     readonly setBan: (a: number, b: number) => void;
     readonly startPolicySet: () => void;
     readonly texts: () => number;
+    readonly wasmflush_append: (a: number, b: number) => number;
     readonly wasmflush_arguments: (a: number, b: number) => [number, number];
+    readonly wasmflush_callCount: (a: number) => number;
     readonly wasmflush_complete: (a: number) => [number, number];
     readonly wasmflush_failUnsent: (a: number) => void;
     readonly wasmflush_isAnswered: (a: number) => number;

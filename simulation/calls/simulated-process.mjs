@@ -288,7 +288,10 @@ export class SimulatedProcess {
     const { refusalsMs, leaseMs } = this.#scenario.law
     const { source } = decision
     const now = world.time.now()
-    if (decision.allowed && !this.isKilled) {
+    if (this.isKilled) {
+      return
+    }
+    if (decision.allowed) {
       // A decision of the store is as of its own time; the others are of now.
       const atMs = source === 'store' ? decision.at : world.servers.epochUs / 1_000
       world.uses.push({ key, units, atMs, source, process: this.index, decision })

@@ -57,6 +57,18 @@ impl WasmFlush {
         pushed.map_or_else(FailureCode::code, |()| 0.0)
     }
 
+    /// The number of its calls.
+    #[wasm_bindgen(js_name = callCount)]
+    pub fn call_count(&self) -> usize {
+        self.flush.len()
+    }
+
+    /// Appends the calls of a later flush, if one script call can have them all. Neither flush has
+    /// been sent; this one must be [started](Self::start) again. Returns whether it did.
+    pub fn append(&mut self, later: &mut Self) -> bool {
+        self.flush.append(&mut later.flush)
+    }
+
     /// Builds the script calls for the server's estimated time, in epoch microseconds.
     pub fn start(&mut self, epoch_us: f64) {
         let mut flush = std::mem::take(&mut self.flush);

@@ -140,6 +140,49 @@ test('when requests overtake each other', async () => {
   await store.close()
 })
 
+/** With one request for each tick, which wait for each other, calls would come faster than answers. */
+test('calls on a hot key that wait for a request in flight are sent together', async () => {
+  const client = ioredis(opened.server.port)
+  let requests = 0
+  let answer: Promise<void> | undefined
+  const script = async (name: string, text: string, keys: string[], args: string[]) => {
+    requests++
+    const reply = await client.call(name, text, keys.length, ...keys, ...args)
+    await answer
+    return reply
+  }
+  const store = RedisStore.from({
+    eval: (source, keys, args) => script('EVAL', source, keys, args),
+    evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
+  })
+  const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'hot' })
+  await limiter.take('a')
+  for (const later of ['take', 'peek'] as const) {
+    let release = () => {}
+    answer = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    requests = 0
+    const first = limiter.take('a')
+    const calls: Promise<{ readonly remaining: number }>[] = []
+    for (let turn = 0; turn < 20; turn++) {
+      await sleep(3)
+      calls.push(limiter[later]('a'), limiter[later]('a'))
+    }
+    await sleep(50)
+    const other = limiter.take('b')
+    await sleep(50)
+    expect(requests).toBe(2)
+    release()
+    await other
+    const { remaining } = await first
+    const expected = later === 'take' ? descending(remaining, 40) : Array(40).fill(remaining)
+    expect((await Promise.all(calls)).map((decision) => decision.remaining)).toEqual(expected)
+    expect(requests).toBe(3)
+  }
+  await store.close()
+})
+
 test('when the known server time is old, and batches wait for resent ones', async () => {
   const client = ioredis(opened.server.port)
   // The first flush finds no script, and later ones wait; by then the server's time is known.

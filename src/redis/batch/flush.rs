@@ -115,6 +115,19 @@ impl Flush {
         }
     }
 
+    /// Appends the calls of a later flush, if one script call can have them all. Neither flush has
+    /// been sent. Returns whether it did; otherwise both are unchanged.
+    pub fn append(&mut self, later: &mut Self) -> bool {
+        let (&[outcomes], &[more]) = (&self.script_calls[..], &later.script_calls[..]) else {
+            return false;
+        };
+        let fits = self.peeks == later.peeks && outcomes + more <= MAX_OUTCOMES;
+        if fits {
+            self.extend(std::mem::take(later));
+        }
+        fits
+    }
+
     /// Returns whether this flush peeks, and its entries.
     pub(crate) fn into_entries(self) -> (bool, Vec<FlushEntry>) {
         (self.peeks, self.entries)

@@ -5,7 +5,7 @@ use crate::algorithm::{
     Arrival, KeyState as _, Levels, RateBased, RateNumbers, RateState, TokenBucket,
 };
 use crate::policy::{Policy, State};
-use crate::time::Micros;
+use crate::time::{MAX_SAFE, Micros};
 
 /// The script renews a key's TTL when the arrival passes a multiple of the TTL step, which is the
 /// time to full, but at least this long: a key that lives a little longer costs less than a
@@ -81,7 +81,8 @@ pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let numbers = [micros, part, period, units, burst, u64::from(lingers), scheduled_until];
     let state = RateState::from_numbers(&numbers)?;
     Some(KeySummary {
-        used: state.used(now),
+        // Booked slots of a fast rate can hold more units than any number here.
+        used: state.used(now).min(MAX_SAFE),
         max_used: Some(burst),
         rate: Some((units, period)),
         reset_at: Some(state.reset_at()),

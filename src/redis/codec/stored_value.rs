@@ -225,6 +225,14 @@ mod tests {
         assert_eq!(RawValue::Items(hash).summary(ScriptAlgorithm::SlidingWindowHash, NOW), None);
     }
 
+    #[test]
+    fn the_units_of_a_fast_rate_with_a_slot_ahead_are_capped() {
+        let [arrival, slot] = [NOW + 50_000_000; 2];
+        let value = packed(&[arrival, 0, 15, MAX_SAFE, 1_000, slot]);
+        let value = [&value[..], b"b"].concat();
+        assert_eq!(summary(ScriptAlgorithm::Rate, &value).unwrap().used, MAX_SAFE);
+    }
+
     /// Other programs may write any value, including numbers of any size.
     #[test]
     fn no_stored_value_causes_a_panic() {

@@ -1,19 +1,35 @@
 import type { WasmFlush } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { FlushResponses } from '../../backends/redis/batching/response-decoder.js'
+import { timers } from '../../platform/timers.js'
 import type { CallBuffer } from './call-buffer.js'
 import type { ScriptRunner } from './clients.js'
 import { SentFlush } from './sent-flush.js'
 import { checkSeed, type RedisEngine } from './start.js'
 
-/** Settles the calls of a flush. */
-type CompleteFlush = (flush: number, responses: FlushResponses) => void
+/** Settles the calls of flushes. */
+interface FlushOwner {
+  /** The responses to the calls of a flush begin at the index `first`. */
+  complete(flush: number, responses: FlushResponses, first: number): void
+  /** The deadline of a flush has passed. */
+  expire(flush: number): void
+}
 
 /** A flush without a response yet. */
 interface PendingFlush {
-  readonly number: number
   readonly flush: WasmFlush
   readonly sent: SentFlush
+  /** The submitted flushes that are sent as this one, and have no response. */
+  parts: FlushPart[]
+}
+
+/** A submitted flush. */
+interface FlushPart {
+  readonly number: number
+  /** The index of its first call. */
+  readonly first: number
+  /** Set for its own deadline if it is sent with others. */
+  timer?: ReturnType<typeof setTimeout>
 }
 
 /**
@@ -23,7 +39,9 @@ interface PendingFlush {
  * that has not run must be sent again, and no later call may be decided before it. Until then
  * nothing new is sent: first all flushes in flight are answered, then the flushes to be repeated
  * are sent again, one by one, in order. A client without a single connection may reorder its
- * requests. With such a client a flush waits for the earlier ones that share a key.
+ * requests. With such a client a flush waits for the earlier ones that share a key. Flushes that
+ * have waited for the same one are sent as one: otherwise the calls of each tick on a hot key would
+ * take a round trip of their own, and calls would come faster.
  */
 export class ClientFlushTransport {
   /** Only the client knows whether it is connected. */
@@ -31,17 +49,17 @@ export class ClientFlushTransport {
   readonly isRequestPerFlush: boolean
   readonly #engine: RedisEngine
   readonly #runner: ScriptRunner
-  readonly #complete: CompleteFlush
+  readonly #owner: FlushOwner
   /** In order of submission. */
   #pending: PendingFlush[] = []
   /** How far the server's clock is ahead, as far as it is known. Only calendar windows need it. */
   #aheadUs = 0
 
-  constructor(engine: RedisEngine, runner: ScriptRunner, complete: CompleteFlush) {
+  constructor(engine: RedisEngine, runner: ScriptRunner, owner: FlushOwner) {
     this.#engine = engine
     this.#runner = runner
     this.isRequestPerFlush = !runner.keepsOrder
-    this.#complete = complete
+    this.#owner = owner
   }
 
   /** See `native.d.ts`. */
@@ -78,7 +96,7 @@ export class ClientFlushTransport {
 
   #add(number: number, flush: WasmFlush, timeoutMs: number): void {
     const sent = new SentFlush(flush, this.#engine, this.#runner, timeoutMs, () => this.#onAnswered(added))
-    const added = { number, flush, sent }
+    const added: PendingFlush = { flush, sent, parts: [{ number, first: 0 }] }
     if (!this.#runner.keepsOrder) {
       // Its keys must be known while it waits.
       this.#start(added)
@@ -103,18 +121,65 @@ export class ClientFlushTransport {
       }
       return
     }
-    const before = this.#runner.keepsOrder ? undefined : new Set<string>()
+    const waiting = this.#pending.filter(({ sent }) => sent.state === 'waiting')
+    for (const ready of this.#runner.keepsOrder ? waiting : this.#readyFlushes()) {
+      this.#start(ready)
+      void this.#send(ready)
+    }
+  }
+
+  /**
+   * The waiting flushes that share no key with an earlier one. A later one that shares keys only with
+   * one of these is appended to it.
+   */
+  #readyFlushes(): PendingFlush[] {
+    const ready: PendingFlush[] = []
+    /** By key: the ready flush that has it, or `undefined` if a flush has it that is not ready. */
+    const owners = new Map<string, PendingFlush | undefined>()
     for (const pending of this.#pending) {
-      const { sent } = pending
-      if (sent.state === 'waiting' && !(before && sent.keys.some((key) => before.has(key)))) {
-        this.#start(pending)
-        void this.#send(pending)
+      const { keys, state } = pending.sent
+      const [first, ...others] = new Set(keys.filter((key) => owners.has(key)).map((key) => owners.get(key)))
+      let owner: PendingFlush | undefined
+      if (state === 'waiting' && !keys.some((key) => owners.has(key))) {
+        owner = pending
+        ready.push(pending)
+      } else if (state === 'waiting' && first && others.length === 0 && this.#append(first, pending)) {
+        owner = first
       }
-      if (before) {
-        for (const key of sent.keys) {
-          before.add(key)
-        }
+      for (const key of keys) {
+        owners.set(key, owner)
       }
+    }
+    this.#pending = this.#pending.filter(({ sent }) => sent.state !== 'appended')
+    return ready
+  }
+
+  /** Appends a waiting flush to an earlier one, unless a request cannot have both. */
+  #append(ready: PendingFlush, later: PendingFlush): boolean {
+    const first = ready.flush.callCount()
+    if (!ready.flush.append(later.flush)) {
+      return false
+    }
+    later.flush.free()
+    const parts = later.parts.map(({ number }) => ({ number, first }))
+    this.#setTimers(
+      ready,
+      ready.parts.filter(({ timer }) => timer === undefined),
+      ready.sent.remainingMs,
+    )
+    this.#setTimers(ready, parts, later.sent.remainingMs)
+    ready.parts.push(...parts)
+    ready.sent.append(later.sent)
+    return true
+  }
+
+  /** Sets timers for the deadline of parts, because their flush will have a later one. */
+  #setTimers(flush: PendingFlush, parts: readonly FlushPart[], remainingMs: number): void {
+    for (const part of parts) {
+      part.timer = timers.setTimeout(() => {
+        flush.parts = flush.parts.filter((other) => other !== part)
+        this.#owner.expire(part.number)
+      }, remainingMs)
     }
   }
 
@@ -159,7 +224,10 @@ export class ClientFlushTransport {
   #finish(pending: PendingFlush, responses: FlushResponses | undefined): void {
     pending.sent.close()
     this.#pending = this.#pending.filter((other) => other !== pending)
-    this.#complete(pending.number, responses ?? { numbers: new Float64Array(0), texts: [] })
+    for (const { number, first, timer } of pending.parts) {
+      timers.clearTimeout(timer)
+      this.#owner.complete(number, responses ?? { numbers: new Float64Array(0), texts: [] }, first)
+    }
     this.#sendReady()
   }
 }

@@ -89,8 +89,9 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
     this.address = `client:${stores}`
     this.#redisEngine = startRedisEngine()
     this.#prefixes = new glue.WasmRedisStore()
-    const transport = new ClientFlushTransport(this.#redisEngine, runner, (flush, responses) => {
-      this.batcher.complete(flush, responses, undefined)
+    const transport = new ClientFlushTransport(this.#redisEngine, runner, {
+      complete: (flush, responses, first) => this.batcher.complete(flush, responses, undefined, first),
+      expire: (flush) => this.batcher.expire(flush),
     })
     const registry = new PolicyRegistry(
       (prefix, text, ttlMs) => void this.#publishPolicies(runner, prefix, text, ttlMs),

@@ -18,15 +18,17 @@ export class SentFlush {
    * - `sent`: some script calls are in flight.
    * - `retry`: some script calls have not run, and must be sent again.
    * - `answered`: all script calls have an answer.
+   * - `appended`: its calls belong to another flush.
    */
-  state: 'waiting' | 'sent' | 'retry' | 'answered' = 'waiting'
+  state: 'waiting' | 'sent' | 'retry' | 'answered' | 'appended' = 'waiting'
   /** Whether it is being sent again. */
   isRepeated = false
   readonly #flush: WasmFlush
   readonly #engine: RedisEngine
   readonly #runner: ScriptRunner
   readonly #onExpired: () => void
-  readonly #timer: ReturnType<typeof setTimeout>
+  #timer: ReturnType<typeof setTimeout>
+  #deadline: number
   #signalLate!: () => void
   readonly #lateSignal = new Promise<typeof LATE>((resolve) => {
     this.#signalLate = () => resolve(LATE)
@@ -40,7 +42,23 @@ export class SentFlush {
     this.#engine = engine
     this.#runner = runner
     this.#onExpired = onExpired
+    this.#deadline = timers.now() + timeoutMs
     this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs)
+  }
+
+  /** The time until the deadline. */
+  get remainingMs(): number {
+    return Math.max(0, this.#deadline - timers.now())
+  }
+
+  /** Takes over the keys of a later flush, and its deadline. */
+  append(later: SentFlush): void {
+    later.close()
+    later.state = 'appended'
+    this.close()
+    this.#keys = [...new Set([...this.keys, ...later.keys])]
+    this.#deadline = Math.max(this.#deadline, later.#deadline)
+    this.#timer = timers.setTimeout(() => this.#expire(), this.remainingMs)
   }
 
   /** Whether later flushes must wait. Otherwise their calls could be decided first. */

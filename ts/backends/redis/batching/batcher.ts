@@ -187,8 +187,12 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     return promise
   }
 
-  /** Settles the calls of a flush, or only its calls at `indices`. */
-  complete(number: number, responses: FlushResponses, indices: Uint32Array | undefined): void {
+  /**
+   * Settles the calls of a flush, or only its calls at `indices`.
+   *
+   * @param first - The index of the response to the first of them.
+   */
+  complete(number: number, responses: FlushResponses, indices: Uint32Array | undefined, first = 0): void {
     const calls = this.#backpressure.end(number, indices)
     // Queued calls are sent together with the calls that callers repeat in this tick. Sent alone
     // they would form a small flush, which would stay small.
@@ -200,12 +204,19 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     let isAnswered = false
     for (let index = 0; index < calls.length; index++) {
       const call = calls[index] as PendingCall
-      const result = call.decoder.decodeAt(responses, index, call)
+      const result = call.decoder.decodeAt(responses, first + index, call)
       isAnswered ||= !(result instanceof TollgateError)
       this.#settleCall(call, result)
     }
     if (isAnswered) {
       this.policyRegistry?.publishDue()
+    }
+  }
+
+  /** Rejects the calls of a flush: their deadline has passed. */
+  expire(number: number): void {
+    for (const call of this.#backpressure.end(number, undefined)) {
+      this.#expire(call)
     }
   }
 

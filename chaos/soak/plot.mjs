@@ -87,7 +87,7 @@ export function plot({ seconds, faults, samples, calls, violations }, points) {
         data: Object.keys(lines),
         right: 24,
         top: TOP + index * (HEIGHT + GAP) - 28,
-        itemGap: 12,
+        itemGap: 20,
         icon: 'rect',
         itemHeight: 3,
         textStyle: TEXT,

@@ -127,6 +127,27 @@ mod tests {
     }
 
     #[test]
+    fn an_appended_flush_completes_after_the_first_one() {
+        let (mut first, mut later) = (flush(&window(), "aab"), flush(&window(), "bac"));
+        assert!(first.append(&mut later));
+        assert_eq!((entries(&first).join(" "), later.len()), ("ab a bac".into(), 0));
+        assert_eq!(first.script_calls().len(), 1);
+        let answers = [reply(&[1, 2, 3, 4, 5, 6], &[])];
+        assert_eq!(remaining(&first, &answers), [8, 6, 7, 5, 4, 3]);
+    }
+
+    #[test]
+    fn a_flush_is_not_appended_to_one_of_another_kind_or_beyond_one_script_call() {
+        let mut peek = flush(&window(), "a");
+        peek.peeks = true;
+        assert!(!flush(&window(), "a").append(&mut peek));
+        let many = || flush(&window(), &"a".repeat(501));
+        let mut later = many();
+        assert!(!many().append(&mut later));
+        assert_eq!(later.len(), 501);
+    }
+
+    #[test]
     fn many_calls_on_a_key_stay_together() {
         assert_eq!(entries(&flush(&window(), "abcdefaaaaaa")), ["abcdef", "a", "a", "a"]);
         assert_eq!(entries(&flush(&window(), "abaaaa")), ["ab"], "most of them repeat");

@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from './build.mjs'
 import { install } from './install.mjs'
 import { patternOf } from './test/groups.cjs'
+import { countTests } from './test/steps.mjs'
 import { withSources } from './wasm/toolchain.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -74,7 +75,7 @@ const failed = [
         ["the engine's unit tests", () => testEngine(['--lib'], units)],
         ["the engine's tests", () => testEngine(['--test', 'engine'], tests)],
       ]),
-].filter(([, passes]) => !passes())
+].filter(([, run]) => !run())
 const reports = readdirSync(logs).flatMap((file) => reportsOf(readFileSync(join(logs, file), 'utf8')))
 for (const report of reports) {
   console.log(`\n${report}`)
@@ -98,11 +99,9 @@ function testNode() {
     `--testNamePattern=${UNTIMED}`,
   ]
   const chosen = patterns.length > 0 ? patterns : [patternOf(TESTS)]
-  return succeeds(process.execPath, [jest, ...words, ...chosen], {
-    LD_PRELOAD: runtime,
+  return passes(process.execPath, [jest, ...words, ...chosen], {
     NODE_OPTIONS: `--require=${join(ROOT, 'scripts', 'sanitize', 'addon.cjs')}`,
     TOLLGATE_SANITIZED: addon,
-    TOLLGATE_REDIS_SERVER: uninstrumented('redis-server'),
     TOLLGATE_TEST_WASM: 'off',
   })
 }
@@ -112,7 +111,7 @@ function testEngine(which, filters) {
   const out = cargo(['test', '--no-run', '--message-format=json-render-diagnostics', ...which])
   const messages = out.split('\n').filter((line) => line.startsWith('{'))
   const program = messages.map((line) => JSON.parse(line).executable).findLast(Boolean)
-  return succeeds(program, filters, {})
+  return passes(program, filters, {})
 }
 
 /** Runs cargo with instrumentation, and returns its output. */
@@ -158,8 +157,20 @@ function uninstrumented(program) {
   return script
 }
 
-function succeeds(program, args, own) {
-  return spawnSync(program, args, { cwd: ROOT, stdio: 'inherit', env: { ...env, ...own } }).status === 0
+/**
+ * Runs tests with the runtime, and prints their output. Some must have run: the exit code of a
+ * runtime that cannot start is that of leaks, which is 0 here.
+ */
+function passes(program, args, own) {
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd: ROOT,
+    env: { ...env, LD_PRELOAD: runtime, TOLLGATE_REDIS_SERVER: uninstrumented('redis-server'), ...own },
+    encoding: 'utf8',
+    maxBuffer: 1 << 30,
+  })
+  console.log(`${stdout}${stderr}`)
+  const { passed, failed } = countTests(`${stdout}\n${stderr}`)
+  return status === 0 && failed === 0 && passed > 0
 }
 
 /** The shared library of clang's runtime. */

@@ -21,6 +21,9 @@ import { runSteps } from './test/steps.mjs'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const JEST = 'node __tests__/node_modules/jest/bin/jest.js --config __tests__/jest.config.cjs'
 
+/** Where the build of the addon has its crates, so that each is compiled once. */
+const CARGO_ENV = { CARGO_BUILD_TARGET: 'host-tuple' }
+
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,
   options: {
@@ -120,10 +123,11 @@ function checks({ typed, crates }) {
     ...typed.map(typesStep),
     { name: 'generated', command: 'npm run --silent check:generated', needs: ['build'] },
     { name: 'rustfmt', command: 'cargo fmt --all --check' },
-    { name: 'clippy', command: `cargo clippy --all-targets${crates} -- -D warnings`, lock: 'cargo' },
+    { name: 'clippy', command: `cargo clippy --all-targets${crates} -- -D warnings`, env: CARGO_ENV, lock: 'cargo' },
     {
       name: 'clippy, engine alone',
       command: 'cargo clippy --no-default-features --lib -- -D warnings',
+      env: CARGO_ENV,
       lock: 'cargo',
     },
   ]
@@ -142,7 +146,7 @@ function jestStep(name, tests, needs) {
 }
 
 function cargoStep(args, env = {}) {
-  return { name: `cargo ${args}`, command: `cargo ${args}`, env, lock: 'cargo' }
+  return { name: `cargo ${args}`, command: `cargo ${args}`, env: { ...CARGO_ENV, ...env }, lock: 'cargo' }
 }
 
 function printGroups() {

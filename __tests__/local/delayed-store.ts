@@ -1,9 +1,21 @@
+import fc from 'fast-check'
 import type { Decision } from '../../ts/api/decision.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../../ts/backends/limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../../ts/backends/operation.js'
 import type { Keys } from '../../ts/input/keys.js'
 import type { PolicySet } from '../../ts/policies/policy-set.js'
 import type { VirtualTime } from './virtual-time.js'
+
+/** The delay of `millis` for each call and answer, in the form that random delays have. */
+export function constantDelays(millis: number): fc.Stream<number> {
+  return fc.stream(repeated(millis))
+}
+
+function* repeated<T>(value: T): Generator<T> {
+  while (true) {
+    yield value
+  }
+}
 
 /** An embedded store behind a delay: calls arrive in order, and so do answers. */
 export class DelayedStore implements LimiterBackend {

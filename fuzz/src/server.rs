@@ -53,6 +53,7 @@ impl Server {
             refuses_writes: None,
         };
         HAS_HOOK.with(|_| ());
+        lua::load(source.as_bytes(), source.as_bytes());
         let (reply, context) = lua::run(source.as_bytes(), &keys, &arguments, context);
         self.keys = context.keys;
         match reply {

@@ -63,7 +63,7 @@ impl ServerKeys {
                 _ => lua::OOM,
             }),
         };
-        let (reply, context) = lua::run_loaded(digest.as_bytes(), &keys, &arguments, context);
+        let (reply, context) = lua::run(digest.as_bytes(), &keys, &arguments, context);
         self.0 = context.keys;
         let written = context.written.iter();
         let changed = written.filter(|(key, before)| self.0.entry(key) != before.as_ref());

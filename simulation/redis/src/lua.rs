@@ -41,17 +41,6 @@ struct Interpreter {
     scripts: RefCell<HashMap<Vec<u8>, Function>>,
 }
 
-/// Runs a script, and returns its reply and the server's state after it.
-pub fn run(
-    source: &[u8],
-    keys: &[Vec<u8>],
-    arguments: &[Vec<u8>],
-    context: ScriptContext,
-) -> (Reply, ScriptContext) {
-    load(source, source);
-    run_loaded(source, keys, arguments, context)
-}
-
 /// Compiles a script, unless one of this name is known.
 pub fn load(name: &[u8], source: &[u8]) {
     INTERPRETER.with(|Interpreter { lua, scripts }| {
@@ -62,8 +51,8 @@ pub fn load(name: &[u8], source: &[u8]) {
     });
 }
 
-/// [`run`] for a script that was loaded, by its name.
-pub fn run_loaded(
+/// Runs a script that was loaded, and returns its reply and the server's state after it.
+pub fn run(
     name: &[u8],
     keys: &[Vec<u8>],
     arguments: &[Vec<u8>],

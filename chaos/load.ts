@@ -48,6 +48,9 @@ const TURNS: readonly LimiterName[] = ['window', 'rate', 'count']
 /** The pause between two calls of a caller. Without it, the event loop could not be measured. */
 const PAUSE_MS = 1
 
+/** How many times the count is read again if the server does not answer. */
+const READ_RETRIES = 4
+
 /** The pause of a caller after a failure, because some failures are immediate. */
 const PAUSE_AFTER_FAILURE_MS = 5
 
@@ -137,8 +140,18 @@ export class Load {
 
   /** The units that the store has charged to the limiter that is never full. */
   async charged(): Promise<number> {
-    const { limit, remaining } = await this.#limiters.count.peek(COUNTED, 0)
-    return limit - remaining
+    for (let more = READ_RETRIES; ; more--) {
+      try {
+        const { limit, remaining } = await this.#limiters.count.peek(COUNTED, 0)
+        return limit - remaining
+      } catch (error) {
+        // On a busy machine, the server may not answer by the deadline of a call.
+        if (more === 0) {
+          throw error
+        }
+        await sleep(this.#timeoutMs)
+      }
+    }
   }
 
   /**

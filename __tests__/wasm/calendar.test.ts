@@ -1,6 +1,7 @@
 /**
  * Calendars with the zones of `Intl`: their windows end at the same times as the addon's, which
- * uses the system's data.
+ * uses the system's data. All times are in the past: versions of the time zone database differ about
+ * the future. In 2026c, for example, Morocco has moved to UTC.
  */
 import * as native from '../../ts/index.js'
 import * as wasm from '../../ts/wasm/index.js'
@@ -46,14 +47,14 @@ test.each(ZONES)('%s', (zone) => {
   const random = new Random(zone.length)
   for (const every of WINDOWS) {
     // At random, and around the weekends on which clocks change.
-    const times = Array.from({ length: 30 }, () => Date.UTC(2018, 0, 1) + random.whole(0, 9 * 365 * 24) * HOUR)
+    const times = Array.from({ length: 30 }, () => Date.UTC(2018, 0, 1) + random.whole(0, 7 * 365 * 24) * HOUR)
     for (const [year, month, day] of [
-      [2026, 2, 8],
-      [2026, 2, 28],
-      [2026, 3, 5],
-      [2026, 9, 3],
-      [2026, 9, 24],
-      [2026, 10, 1],
+      [2025, 2, 8],
+      [2025, 2, 29],
+      [2025, 3, 5],
+      [2025, 9, 4],
+      [2025, 9, 25],
+      [2025, 10, 1],
       [2011, 11, 29],
     ] as const) {
       times.push(...Array.from({ length: 12 }, (_, index) => Date.UTC(year, month, day) + index * 4 * HOUR + 1))

@@ -6,7 +6,7 @@ import { ipKey } from 'tollgate/fetch'
 
 const store = new MemoryStore({ name: 'app' })
 
-export const everything = new RateLimiter(gcra({ limit: 50, period: '1s' }), { store, prefix: 'all' })
+export const everything = new RateLimiter(gcra({ limit: 20, period: '1s' }), { store, prefix: 'all' })
 export const reports = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), { store, prefix: 'reports' })
 
 /**

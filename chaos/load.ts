@@ -48,11 +48,11 @@ const TURNS: readonly LimiterName[] = ['window', 'rate', 'count']
 /** The pause between two calls of a caller. Without it, the event loop could not be measured. */
 const PAUSE_MS = 1
 
-/** How many times the count is read again if the server does not answer. */
-const READ_RETRIES = 4
-
 /** The pause of a caller after a failure, because some failures are immediate. */
 const PAUSE_AFTER_FAILURE_MS = 5
+
+/** The most further reads of the count, because a busy server may miss the deadline of a read. */
+const READ_RETRIES = 4
 
 /** A call that settled late, or has not settled. */
 interface Late {
@@ -145,7 +145,6 @@ export class Load {
         const { limit, remaining } = await this.#limiters.count.peek(COUNTED, 0)
         return limit - remaining
       } catch (error) {
-        // On a busy machine, the server may not answer by the deadline of a call.
         if (more === 0) {
           throw error
         }

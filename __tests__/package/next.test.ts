@@ -60,7 +60,7 @@ test('the proxy limits all routes, and its counts are those of one store', async
   const statuses = answers.map(({ status }) => status)
   const admitted = statuses.filter((status) => status === 200).length
   expect(new Set(statuses)).toEqual(new Set([200, 429]))
-  // A burst of 20, and what comes back at 20 per second meanwhile.
+  // The policy admits 20 requests at once, and 20 per second after that.
   expect(admitted).toBeGreaterThanOrEqual(20)
   expect(admitted).toBeLessThanOrEqual(20 + (20 * (performance.now() - start)) / 1_000)
 })

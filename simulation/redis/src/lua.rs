@@ -51,7 +51,10 @@ pub fn load(name: &[u8], source: &[u8]) {
     });
 }
 
-/// Runs a script that was loaded, and returns its reply and the server's state after it.
+/// Runs a loaded script, and returns its reply and the server's state after it.
+///
+/// # Panics
+/// If no script of this name was loaded.
 pub fn run(
     name: &[u8],
     keys: &[Vec<u8>],

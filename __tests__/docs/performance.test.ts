@@ -1,12 +1,12 @@
 /**
- * docs/performance.md and its plots are generated from the record: no figure is typed by hand or
- * stale.
+ * docs/performance.md, its plots and the figures of the README are generated from the record: no
+ * figure is typed by hand or stale.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pages, ROOT } from './pages.js'
+import { ROOT } from './pages.js'
 
 const REPORT = join(ROOT, 'benches', 'report', 'main.mjs')
 const DOCS = join(ROOT, 'docs')
@@ -55,13 +55,13 @@ function record(ours: number, speed = 'full'): string {
   return file
 }
 
-test('page and plots are current', () => {
+test('page, plots and the figures of the README are current', () => {
   const page = pageOf(join(DOCS, 'performance.json'))
   expect(page).toBe(read(DOCS, 'performance.md'))
+  expect(read(folder, 'README.md')).toBe(read(ROOT, 'README.md'))
   expect(read(folder, 'performance.json')).toBe(read(DOCS, 'performance.json'))
   const [drawn, kept] = [folder, DOCS].map((place) => readdirSync(join(place, PLOTS)).sort()) as [string[], string[]]
   expect(drawn).toEqual(kept)
-  expect(drawn.length).toBeGreaterThan(5)
   for (const name of drawn) {
     expect(read(folder, PLOTS, name) === read(DOCS, PLOTS, name) ? 'same' : name).toBe('same')
   }
@@ -80,36 +80,6 @@ test('every plot is shown, and every table has figures', () => {
 test('figures stand only between markers', () => {
   const prose = read(DOCS, 'performance.md').replace(/<!-- figures: .*?<!-- end -->/gs, '')
   expect(prose.match(/[\d.]+k?\s?(µs|ns|MB|bytes|times|calls a second|×)/g)).toBeNull()
-})
-
-test('the README links to the page', () => {
-  const links = pages.find(({ path }) => path === 'README.md')?.links.map(({ target }) => target)
-  expect(links).toContain('docs/performance.md')
-})
-
-test("the README's claim and rows are figures of the page", () => {
-  const page = read(DOCS, 'performance.md')
-  const readme = read(DOCS, '..', 'README.md').replace(/\r?\n(?=[^|\n])/g, ' ')
-  const cells = (inFlight: string, name: string) => {
-    const [, table = ''] = page.split(`\n| ${inFlight} in flight | calls a second |`)
-    const [, line = ''] = table.split(`\n| ${name} |`)
-    return (line.split('\n')[0] ?? '').split('|').map((cell) => cell.trim())
-  }
-  const rows = [
-    ...readme.matchAll(/^\| Redis, (\d+) calls in flight, `(\w+)` \| (\S+) calls\/s \| (.+), (\S+) \| (\S+) \|$/gm),
-  ]
-  expect(rows).toHaveLength(2)
-  for (const [, inFlight = '', algorithm = '', calls, peer = '', callsOfPeer, ratio] of rows) {
-    const [shown, , times] = cells(inFlight, `tollgate ${algorithm}`)
-    expect([shown, Number(times).toFixed(1), cells(inFlight, peer)[0]]).toEqual([calls, ratio, callsOfPeer])
-  }
-  const [least, most] = ['gcra', 'fixedWindow'].map((name) => Math.floor(Number(cells('64', `tollgate ${name}`)[2])))
-  expect(readme).toContain(`[${least} to ${most} times as many a second](docs/performance.md)`)
-  const [, bytes = '', others = ''] = /takes ([\d.]+) bytes of memory, and ([\d.]+) in/.exec(page) ?? []
-  const memory = [Math.round(Number(bytes)), others, (Number(others) / Number(bytes)).toFixed(1)]
-  expect(readme).toContain(
-    `| memory for a million keys | ${memory[0]} bytes each | rate-limiter-flexible in memory, ${memory[1]} | ${memory[2]} |`,
-  )
 })
 
 test('the page reports a faster peer and a missed target', () => {

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:report`: measures, and generates docs/performance.md and its plots. See
- * ../README.md.
+ * `npm run bench:report`: measures, and generates docs/performance.md, its plots and the figures of
+ * the README. See ../README.md.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,8 @@ const GLANCE = join(ROOT, 'target', 'performance')
 
 const USAGE = `Usage: npm run bench:report -- [part...] [options]
 
-Measures the parts (default: all) and writes performance.json, performance.md and its plots.
+Measures the parts (default: all) and writes performance.json, performance.md, its plots and the
+figures of README.md.
 Other parts keep their record.
 
 Parts: ${PARTS.join(', ')}
@@ -27,7 +28,7 @@ Parts: ${PARTS.join(', ')}
 Options:
   --from FILE   measures nothing; takes the parts of a file of this or of npm run bench; repeatable
   --quick       short turns for rough figures; writes to target/performance/ instead of docs/
-  --out DIR     the folder to write to
+  --out DIR     the folder to write to, README.md included
   --help        prints this`
 
 const OPTIONS = {
@@ -37,7 +38,7 @@ const OPTIONS = {
   help: { type: 'boolean', default: false },
 }
 
-/** Writes page, plots and record from the parts measured so far. */
+/** Writes pages, plots and record from the parts measured so far. */
 function write(record, out) {
   const folder = join(out, 'plots', 'performance')
   // Deletes plots that no longer exist.
@@ -50,6 +51,10 @@ function write(record, out) {
   }
   writeFileSync(join(out, 'performance.json'), text(record))
   writeFileSync(join(out, 'performance.md'), filled(readFileSync(join(DOCS, 'performance.md'), 'utf8'), record))
+  writeFileSync(
+    join(out === DOCS ? ROOT : out, 'README.md'),
+    filled(readFileSync(join(ROOT, 'README.md'), 'utf8'), record),
+  )
 }
 
 async function report({ values, positionals }) {

@@ -1,20 +1,24 @@
 /**
- * Fills in the tables of docs/performance.md. All figures are between markers, and none is typed.
+ * Fills in the figures of docs/performance.md and of the README. All figures are between markers,
+ * and none is typed.
  */
+import { readmeFigures } from './readme.mjs'
 import { tables } from './tables.mjs'
 
-const MARKED = /^(<!-- figures: ([a-z0-9-]+) -->\n).*?^(<!-- end -->\n)/gms
+/** A marker on a line of its own encloses blocks, and one within a line encloses words. */
+const MARKED = /(<!-- figures: ([a-z0-9-]+) -->)(\n?)(.*?)(<!-- end -->)/gs
 
 /**
- * The page with the tables of a record. A table whose part has not been measured says so.
+ * The page with the figures of a record. Where the part has not been measured, the page says so.
  *
  * @param {string} page
  * @param {import('./record.mjs').Record_} record
  */
 export function filled(page, record) {
-  const made = tables(record)
-  return page.replace(MARKED, (_, begin, name, end) => {
-    if (!made.has(name)) throw new Error(`docs/performance.md: there are no figures ${name}`)
-    return `${begin}\n${made.get(name) ?? 'Not measured yet.'}\n\n${end}`
+  const made = new Map([...tables(record), ...readmeFigures(record.parts)])
+  return page.replace(MARKED, (_, begin, name, lineEnd, _old, end) => {
+    if (!made.has(name)) throw new Error(`there are no figures ${name}`)
+    const text = made.get(name) ?? 'Not measured yet.'
+    return lineEnd === '' ? `${begin}${text}${end}` : `${begin}\n\n${text}\n\n${end}`
   })
 }

@@ -8,6 +8,8 @@ module.exports = {
   roots: ['<rootDir>/__tests__', '<rootDir>/ts'],
   testEnvironment: 'node',
   testMatch: ['**/*.test.ts'],
+  // `*.deep.test.ts` draw new schedules, or put real servers under load: npm run test:deep.
+  testPathIgnorePatterns: ['/node_modules/', ...(process.env.TOLLGATE_DEEP ? [] : ['[.]deep[.]test[.]ts$'])],
   // The sources import './x.js', the built file's name: here it maps to './x.ts'.
   moduleNameMapper: {
     '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1',

@@ -10,16 +10,15 @@
  * --force    also builds parts that are current
  *
  * A part is current if its files exist and the content of its sources has not changed since its
- * last build. File times are not used, because a checkout changes them.
+ * last build.
  */
 import { execSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { fingerprint, ROOT } from './content.mjs'
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const STAMPS = join(ROOT, 'target', 'build')
 
 /** The engine's sources, for the addon and for WebAssembly. */
@@ -92,30 +91,6 @@ function ensurePart(name, profile, force) {
   // stale.
   writeFileSync(stamp, JSON.stringify({ profile: made, sources: hash }))
   console.log(`Built ${title} in ${((performance.now() - start) / 1000).toFixed(1)} s`)
-}
-
-/** A hash of the names and contents of files, and of all files in folders. */
-function fingerprint(places) {
-  const hash = createHash('sha256')
-  for (const file of places.flatMap(filesIn).sort()) {
-    hash
-      .update(`${relative(ROOT, file)}\0`)
-      .update(readFileSync(file))
-      .update('\0')
-  }
-  return hash.digest('hex')
-}
-
-function filesIn(place) {
-  const path = join(ROOT, place)
-  if (!existsSync(path)) {
-    return []
-  }
-  if (!statSync(path).isDirectory()) {
-    return [path]
-  }
-  const entries = readdirSync(path, { recursive: true, withFileTypes: true })
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name))
 }
 
 function run(command) {

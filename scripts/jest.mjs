@@ -6,7 +6,8 @@
  *
  * Patterns and options are those of Jest: `npm run jest -- calls/flushes --verbose`. With --quick,
  * or without a pattern, it runs only the matching tests of `npm test`. Like `npm test`, it runs
- * those without WebAssembly, unless other tests match, too.
+ * those without WebAssembly, unless other tests match, too. A pattern with `deep` includes the tests of
+ * `npm run test:deep`.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { dirname, join, relative } from 'node:path'
@@ -27,6 +28,9 @@ if (isQuick) {
   args.push('--testPathIgnorePatterns', '/node_modules/', ...others.map(({ tests }) => patternOf(tests)))
 }
 
+if (args.some((word) => word.includes('deep'))) {
+  process.env.TOLLGATE_DEEP = 'on'
+}
 install('__tests__')
 const listed = execFileSync(process.execPath, [JEST, ...CONFIG, '--listTests', ...args], {
   cwd: ROOT,

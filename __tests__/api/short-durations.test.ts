@@ -31,7 +31,10 @@ const of = (option: string, value: number) =>
 /** `npm test` leaves WebAssembly out, as `operations/stores.ts` does. */
 const { TOLLGATE_TEST_WASM } = process.env
 
-const MODULES = TOLLGATE_TEST_WASM === 'off' ? ['index.js'] : ['index.js', 'wasm/index.js']
+const MODULES =
+  TOLLGATE_TEST_WASM === 'only'
+    ? ['wasm/index.js']
+    : ['index.js', ...(TOLLGATE_TEST_WASM === 'off' ? [] : ['wasm/index.js'])]
 
 test.each(MODULES)('one warning for each option of each function: %s', async (module) => {
   const program = `

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   AcquiringFor,
   BanningOptions,
@@ -11,8 +10,8 @@ import type {
   WaitsOf,
 } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
-import { FakeClock } from '../clock.js'
-import { openedRedis } from '../redis/opened.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { drivenRedis } from '../driven-redis.js'
 
 /** A limiter with the operations of every store. */
 export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
@@ -29,19 +28,18 @@ export interface Backend {
   tiered<const P extends TieredPolicies>(policies: P, options?: BanningOptions): TieredLimiter<P>
   /** Two limiters on the same keys. */
   limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
+  /** The time of the clock, which stands still: epoch milliseconds. */
+  now(): number
   /** Lets a number of milliseconds pass. */
   pass(millis: number): Promise<void>
+  /** Lets time pass until a promise is settled. */
+  until<T>(promise: Promise<T>): Promise<T>
 }
 
-/** The embedded store, with a fake clock. */
+/** The embedded store. */
 export function embedded(): Backend {
-  const clock = new FakeClock()
-  return inMemory(async (millis) => clock.advance(millis), clock.read)
-}
-
-/** The embedded store, by default with the system clock. */
-function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number): Backend {
-  const newStore = () => new MemoryStore(clock === undefined ? {} : { clock })
+  const clock = new TestClock()
+  const newStore = () => new MemoryStore({ clock })
   return {
     name: 'embedded',
     limiter: (policies, options) => new RateLimiter(policies, { ...options, store: newStore() }),
@@ -50,15 +48,23 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
     },
-    pass,
+    ...timeBy(clock),
+  }
+}
+
+function timeBy(clock: TestClock): Pick<Backend, 'now' | 'pass' | 'until'> {
+  return {
+    now: () => clock.now(),
+    pass: (millis) => clock.advance(millis),
+    until: (promise) => clock.advanceUntil(promise),
   }
 }
 
 /** The embedded store of WebAssembly. */
 function webAssembly(): Backend {
   const wasm: typeof import('../../ts/wasm/index.js') = require('../../ts/wasm/index.js')
-  const clock = new FakeClock()
-  const newStore = () => new wasm.MemoryStore({ clock: clock.read })
+  const clock = new TestClock()
+  const newStore = () => new wasm.MemoryStore({ clock })
   return {
     name: 'WebAssembly',
     limiter: (policies, options) => new wasm.RateLimiter(policies, { ...options, store: newStore() }),
@@ -67,13 +73,13 @@ function webAssembly(): Backend {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
     },
-    pass: async (millis) => clock.advance(millis),
+    ...timeBy(clock),
   }
 }
 
-/** A real Redis server. */
+/** A real Redis server, with a clock that the test advances. */
 function redis(): Backend {
-  const opened = openedRedis()
+  const opened = drivenRedis()
   let limiters = 0
   return {
     name: 'Redis',
@@ -85,25 +91,17 @@ function redis(): Backend {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]
     },
-    // By Redis's clock, which may be read up to a millisecond before this process's.
-    pass: (millis) => sleep(millis + 2),
+    now: () => opened.time.now(),
+    pass: (millis) => opened.time.pass(millis),
+    until: (promise) => opened.time.until(promise),
   }
 }
 
-/**
- * `npm test` leaves WebAssembly out, which takes a minute to build, and says so in its last line.
- */
+/** `npm test` leaves WebAssembly `off`, which takes a minute to build. `npm run test:full` then runs `only` it. */
 const { TOLLGATE_TEST_WASM } = process.env
 
-/**
- * All stores. The cases are the same, and none takes longer than milliseconds unless it lets time
- * pass.
- */
-export const BACKENDS: readonly [Backend, Backend, ...Backend[]] = [
-  embedded(),
-  redis(),
-  ...(TOLLGATE_TEST_WASM === 'off' ? [] : [webAssembly()]),
-]
-
-/** The stores with real clocks. */
-export const LIVE_BACKENDS: readonly Backend[] = [inMemory((millis) => sleep(millis)), BACKENDS[1]]
+/** Stores, each with a clock that stands still. The cases are the same. */
+export const BACKENDS: readonly [Backend, ...Backend[]] =
+  TOLLGATE_TEST_WASM === 'only'
+    ? [webAssembly()]
+    : [embedded(), redis(), ...(TOLLGATE_TEST_WASM === 'off' ? [] : [webAssembly()])]

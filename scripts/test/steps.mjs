@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { contentOf, hasPassed, record } from './stamps.mjs'
 
 /**
  * @typedef {object} Step
@@ -15,15 +16,22 @@ import { join, relative } from 'node:path'
  * @property {readonly string[]} [needs] The names of steps that must succeed first.
  * @property {string} [lock] Steps with the same lock do not run at the same time. Two cargo
  * commands, for example, would only wait for each other.
+ * @property {readonly string[] | 'tree'} [reads] The files and folders on which the result depends,
+ * or the whole tree. A step that passed can then be left out until they change.
  */
 
 /**
  * @typedef {object} Result
  * @property {Step} step
- * @property {'passed' | 'failed' | 'not run'} status
+ * @property {'passed' | 'failed' | 'not run' | 'unchanged'} status
  * @property {number} seconds
  * @property {{ passed: number, failed: number }} tests The numbers of Jest's and cargo's tests.
  */
+
+/** The steps that have passed with the present content of what they read. */
+export function unchangedSteps(steps) {
+  return steps.filter((step) => hasPassed(step, contentOf(step)))
+}
 
 /**
  * Runs steps in their order, at most `jobs` at the same time. If a step fails, the steps that need
@@ -70,6 +78,7 @@ function isOver(result) {
 
 async function runStep(step, root, logs, verbose) {
   const start = performance.now()
+  const content = contentOf(step)
   const log = join(logs, `${step.name.replaceAll(/\W+/g, '-')}.log`)
   const file = createWriteStream(log)
   await once(file, 'open')
@@ -92,6 +101,7 @@ async function runStep(step, root, logs, verbose) {
   const text = readFileSync(log, 'utf8')
   const tests = countTests(text)
   const status = code === 0 ? 'passed' : 'failed'
+  record(step, content, code === 0)
   if (status === 'failed' && !verbose) {
     console.log(`${text}\n^ ${step.name}: ${step.command}`)
   }

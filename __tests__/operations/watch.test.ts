@@ -3,9 +3,9 @@ import { fork } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gcra, type PolicyWatch, RateLimiter, type UpdatedLimiter, watchPolicies } from '../../ts/index.js'
 import { failureOf, rejectionOf } from '../failure.js'
+import { VirtualTime } from '../local/virtual-time.js'
 import { warningsOf } from '../middleware/warnings.js'
 import { openedRedis } from '../redis/opened.js'
 import { until } from '../servers/until.js'
@@ -62,10 +62,18 @@ test('equal numbers are no update, and a failure keeps the numbers', async () =>
 
 test('without onError a failure is one process warning', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1m' }))
+  const time = new VirtualTime()
+  const restore = time.replaceTimers()
+  let reads = 0
+  const read = () => {
+    reads++
+    return { algorithm: 'fixedWindow', limit: 1, window: 1_000 }
+  }
   const warned = await warningsOf(async () => {
-    watched(limiter, () => ({ algorithm: 'fixedWindow', limit: 1, window: 1_000 }), { every: '10ms' })
-    await sleep(100)
-  })
+    watched(limiter, read, { every: '10ms' })
+    await time.advance(100)
+  }).finally(restore)
+  expect(reads).toBe(10)
   const message = 'watchPolicies: the limiter keeps its numbers: update: policies must differ in numbers only'
   expect(warned).toMatchObject([{ code: 'TOLLGATE_UPDATE_FAILED', message: expect.stringContaining(message) }])
 })
@@ -80,12 +88,19 @@ test('a watch that is stopped reads no more, and a read under way updates nothin
       resolve = settle
     })
   }
-  const watch = watched({ update: (policies: never) => void updates.push(policies) }, read, { every: '10ms' })
-  await until('it reads', async () => reads === 1)
-  watch.stop()
-  resolve(gcra({ limit: 1, period: '1s' }))
-  await sleep(50)
-  expect([reads, updates]).toEqual([1, []])
+  const time = new VirtualTime()
+  const restore = time.replaceTimers()
+  try {
+    const watch = watched({ update: (policies: never) => void updates.push(policies) }, read, { every: '10ms' })
+    await time.advance(10)
+    expect(reads).toBe(1)
+    watch.stop()
+    resolve(gcra({ limit: 1, period: '1s' }))
+    await time.advance(1_000)
+    expect([reads, updates]).toEqual([1, []])
+  } finally {
+    restore()
+  }
 })
 
 test.each([
@@ -106,7 +121,8 @@ describe('over Redis', () => {
     const file = join(folder, 'processes.json')
     const [low, high] = [gcra({ limit: 50, period: '1s', burst: 5 }), gcra({ limit: 200, period: '1s', burst: 40 })]
     await writeFile(file, JSON.stringify(high))
-    const began = Date.now()
+    const seconds = async () => Number((await redis.server.command<[string, string]>('TIME'))[0])
+    const began = await seconds()
     const processes = [1, 2, 3, 4].map((number) => {
       const program = fork(join(__dirname, 'watching.cjs'), [redis.server.url, file, String(60 * number)])
       const admitted: number[] = []
@@ -117,24 +133,29 @@ describe('over Redis', () => {
       })
       return { program, admitted, capacity: () => capacity }
     })
-    const all = (capacity: number) =>
-      until(`all processes have the capacity ${capacity}`, async () =>
+    const all = async (capacity: number) => {
+      await until(`all processes have the capacity ${capacity}`, async () =>
         processes.every((one) => one.capacity() === capacity),
       )
+      const ends = processes.map(({ admitted }) => admitted.length + 10)
+      await until('all call under it', async () =>
+        processes.every(({ admitted }, index) => admitted.length >= (ends[index] as number)),
+      )
+    }
     await all(40)
     for (const numbers of [low, high, low]) {
       await writeFile(file, JSON.stringify(numbers))
       await all(numbers.burst)
-      await sleep(200)
     }
     const ends = processes.map(({ program }) => new Promise((resolve) => program.once('exit', resolve)))
     for (const { program } of processes) {
       program.disconnect()
     }
     await Promise.all(ends)
-    const seconds = (Date.now() - began) / 1_000
+    // Whole seconds of the server's clock.
+    const passed = (await seconds()) - began + 1
     const admitted = processes.flatMap((one) => one.admitted).reduce((sum, units) => sum + units, 0)
     expect(admitted).toBeGreaterThan(40)
-    expect(admitted).toBeLessThanOrEqual(40 + 200 * seconds)
+    expect(admitted).toBeLessThanOrEqual(40 + 200 * passed)
   })
 })

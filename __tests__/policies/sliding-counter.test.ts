@@ -1,7 +1,7 @@
 import { RateLimiter, RedisStore, slidingCounter } from '../../ts/index.js'
 import { limiterOf } from '../clock.js'
+import { drivenRedis } from '../driven-redis.js'
 import { anything, failureOf } from '../failure.js'
-import { RedisServer } from '../servers/redis-server.js'
 
 describe('embedded', () => {
   test('the previous window fades, rounded against the caller', async () => {
@@ -40,17 +40,11 @@ describe('embedded', () => {
 })
 
 describe('over Redis', () => {
-  let server: RedisServer
-
-  beforeAll(async () => {
-    server = await RedisServer.start()
-  })
-
-  afterAll(() => server.stop())
+  const redis = drivenRedis()
 
   test('two stores share the counts, and every operation works', async () => {
     const policy = slidingCounter({ limit: 3, window: '30d' })
-    const stores = [new RedisStore(server.url), new RedisStore(server.url)]
+    const stores = [new RedisStore(redis.server.url), new RedisStore(redis.server.url)]
     const [one, other] = stores.map((store): RateLimiter => new RateLimiter(policy, { store, prefix: 'api' })) as [
       RateLimiter,
       RateLimiter,
@@ -71,7 +65,7 @@ describe('over Redis', () => {
   })
 
   test('a changed limit or window keeps the used units', async () => {
-    const store = new RedisStore(server.url)
+    const store = new RedisStore(redis.server.url)
     const taken = async (limit: number, window: number, cost: number) => {
       const limiter = new RateLimiter(slidingCounter({ limit, window }), { store, prefix: 'changed' })
       const { allowed, remaining } = await limiter.take('a', cost)

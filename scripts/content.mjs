@@ -7,7 +7,10 @@ import { fileURLToPath } from 'node:url'
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** A hash of the names and contents of files, and of all files in folders, named relative to the root. */
+/**
+ * A hash of the names and contents of files, and of all files in folders, named relative to the root, without
+ * installed packages.
+ */
 export function fingerprint(places) {
   return hashOf(places.flatMap(filesIn))
 }
@@ -45,5 +48,8 @@ function filesIn(place) {
     return [path]
   }
   const entries = readdirSync(path, { recursive: true, withFileTypes: true })
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+    .filter((file) => !file.includes('node_modules'))
 }

@@ -3,6 +3,8 @@ import type { Admission } from './admission.js'
 /** Durations of a row. */
 export interface Pace {
   readonly isShort: boolean
+  /** Whether late calls and a late recovery break promises. On a busy machine, they prove nothing. */
+  readonly isTimed: boolean
   /** Time before and after a fault, in milliseconds. */
   readonly calmMs: number
   /** Duration of a fault that may have any duration, in milliseconds. */

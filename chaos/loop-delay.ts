@@ -1,5 +1,3 @@
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
-
 /** The interval of the checks of the event loop, in milliseconds. */
 const TICK_MS = 2
 
@@ -8,7 +6,24 @@ const TICK_MS = 2
  */
 const LATE_MS = 1
 
-/** A time in which no timer could run, by `performance.now()`. */
+/** The clock and the timers of an event loop. */
+export interface LoopClock {
+  /** The time in milliseconds. */
+  now(): number
+  /** Runs a function after some milliseconds, or later. Returns a function that cancels it. */
+  after(ms: number, run: () => void): () => void
+}
+
+/** This process's event loop. The timers keep no process alive. */
+const THIS_LOOP: LoopClock = {
+  now: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms).unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+/** A time in which no timer could run, by the clock. */
 interface Stall {
   readonly from: number
   readonly to: number
@@ -21,27 +36,35 @@ interface Stall {
 export class LoopDelay {
   readonly #keepMs: number
   #stalls: Stall[] = []
-  readonly #histogram: IntervalHistogram = monitorEventLoopDelay({ resolution: TICK_MS })
-  #timer: NodeJS.Timeout | undefined
+  readonly #clock: LoopClock
+  #longestMs = 0
+  #cancel = () => {}
 
-  /** @param keepMs - Older stalls are forgotten. Default: none are. */
-  constructor(keepMs = Number.POSITIVE_INFINITY) {
+  /**
+   * @param keepMs - Older stalls are forgotten. Default: none are.
+   * @param clock - Default: this process's `performance.now()` and timers.
+   */
+  constructor(keepMs = Number.POSITIVE_INFINITY, clock: LoopClock = THIS_LOOP) {
     this.#keepMs = keepMs
+    this.#clock = clock
+  }
+
+  /** The time of the clock, in milliseconds. */
+  get now(): number {
+    return this.#clock.now()
   }
 
   start(): void {
-    this.#histogram.enable()
     this.#next()
   }
 
   stop(): void {
-    this.#histogram.disable()
-    clearTimeout(this.#timer)
+    this.#cancel()
   }
 
   /** The longest stall, in milliseconds. */
   get longestMs(): number {
-    return Math.max(0, this.#histogram.max / 1e6 - TICK_MS)
+    return this.#longestMs
   }
 
   /** The length of a span in milliseconds, without the stalls in it. */
@@ -81,9 +104,10 @@ export class LoopDelay {
   }
 
   #next(): void {
-    const from = performance.now()
-    this.#timer = setTimeout(() => {
-      const to = performance.now()
+    const from = this.now
+    this.#cancel = this.#clock.after(TICK_MS, () => {
+      const to = this.now
+      this.#longestMs = Math.max(this.#longestMs, to - from - TICK_MS)
       if (to > from + TICK_MS + LATE_MS) {
         this.#stalls.push({ from, to })
         // Half of them at a time, so that the cost of each is small.
@@ -92,6 +116,6 @@ export class LoopDelay {
         }
       }
       this.#next()
-    }, TICK_MS).unref()
+    })
   }
 }

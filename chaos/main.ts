@@ -18,6 +18,7 @@ const USAGE = `Usage: npm run chaos -- [options]
 Options:
   --only NAME    only this fault; repeatable
   --short        the most important faults, with short durations
+  --untimed      late calls and a late recovery break no promise: for a busy machine
   --cycles N     each fault N times in one process, which must not leak (default: 1)
   --list         prints the faults' names
   --json FILE    also writes the results to a file
@@ -26,13 +27,14 @@ Options:
 const OPTIONS = {
   only: { type: 'string', multiple: true, default: [] as string[] },
   short: { type: 'boolean', default: false },
+  untimed: { type: 'boolean', default: false },
   cycles: { type: 'string', default: '1' },
   list: { type: 'boolean', default: false },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const
 
-const PACES: Readonly<Record<'full' | 'short', Pace>> = {
+const PACES: Readonly<Record<'full' | 'short', Omit<Pace, 'isTimed'>>> = {
   full: { isShort: false, calmMs: 1_000, faultMs: 3_000 },
   short: { isShort: true, calmMs: 200, faultMs: 800 },
 }
@@ -53,7 +55,7 @@ function requestOf(args: string[]) {
   }
   const isAsked = ({ name, isLong = false }: Fault) =>
     values.only.length > 0 ? values.only.includes(name) : !(values.short && isLong)
-  const pace = PACES[values.short ? 'short' : 'full']
+  const pace = { ...PACES[values.short ? 'short' : 'full'], isTimed: !values.untimed }
   return { ...values, cycles, pace, faults: FAULTS.filter(isAsked) }
 }
 

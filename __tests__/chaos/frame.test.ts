@@ -1,13 +1,15 @@
 /** The chaos checks detect violations: a check that cannot fail proves nothing. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { admissions } from '../../chaos/admission.js'
 import type { Pace } from '../../chaos/fault.js'
 import type { LoadReport, Unit } from '../../chaos/load.js'
 import { LoopDelay } from '../../chaos/loop-delay.js'
-import { LONG_TIMEOUT_MS, underLoad } from '../../chaos/scene.js'
+import { GRACE_MS, judged, type Measured, TIMEOUT_MS, underLoad } from '../../chaos/scene.js'
 import { RATE, WINDOW } from '../../chaos/traffic.js'
+import { until } from '../servers/until.js'
+import { VirtualLoop } from './virtual-loop.js'
 
-const PACE: Pace = { isShort: true, calmMs: 300, faultMs: 500 }
+/** Without pauses: the fault below waits for its effects. */
+const PACE: Pace = { isShort: true, isTimed: false, calmMs: 0, faultMs: 0 }
 
 /** A report of the units admitted on one key. */
 function report(admitted: { readonly window?: readonly Unit[]; readonly rate?: readonly Unit[] }): LoadReport {
@@ -68,54 +70,77 @@ describe('admission', () => {
   })
 })
 
-test('stalls of the event loop are not counted as lateness of the limiter, and all other delays are', async () => {
-  const delay = new LoopDelay()
+test('stalls of the event loop are not counted as lateness of the limiter, and all other delays are', () => {
+  const loop = new VirtualLoop()
+  const delay = new LoopDelay(undefined, loop)
   delay.start()
-  await sleep(50)
-  const start = performance.now()
-  await sleep(150)
-  const free = performance.now()
-  while (performance.now() < free + 200) {}
-  await sleep(20)
-  const settled = performance.now()
-  await sleep(20)
+  loop.advance(50)
+  const start = loop.now()
+  loop.advance(150)
+  const free = loop.now()
+  loop.stall(200)
+  loop.advance(20)
+  const settled = loop.now()
+  loop.advance(20)
   delay.stop()
   // The loop was blocked for 200 ms, and the call's deadline was in the middle of that.
   const net = delay.net(start, settled, 250)
-  expect(settled - start).toBeGreaterThan(360)
-  expect(net).toBeGreaterThanOrEqual(250)
-  expect(net).toBeLessThan(320)
+  expect(settled - start).toBe(370)
+  expect(net).toBe(270)
   // Without a deadline within a stall only its end is subtracted: the call's earlier wait is its
   // own.
-  expect(delay.net(start, settled, 1_000)).toBe(settled - start)
-  expect(delay.net(start, free, 50)).toBeGreaterThan(50)
-  expect(delay.ofWhich(start, settled)).toBeLessThan(settled - start - 190)
-  expect(delay.longestMs).toBeGreaterThan(150)
+  expect(delay.net(start, settled, 1_000)).toBe(370)
+  expect(delay.net(start, free, 50)).toBe(150)
+  expect(delay.ofWhich(start, settled)).toBe(170)
+  expect(delay.longestMs).toBe(198)
+})
+
+describe('the promises of all rows', () => {
+  const fine = { normalMs: 900, loopDelayMs: 0, timeoutMs: TIMEOUT_MS, isTimed: true }
+
+  /** The broken promises of a row that may fail with `STORE_TIMEOUT`, and had some. */
+  function broken(measured: Partial<Measured>, changed: Partial<LoadReport> = {}): string[] {
+    const found: string[] = []
+    const expectKept = (isKept: boolean, promise: string) => isKept || found.push(promise)
+    const errors = { STORE_TIMEOUT: 3 }
+    const promised = { errors: ['STORE_TIMEOUT'] } as const
+    judged({ ...report({}), errors, ...changed }, { ...fine, ...measured }, promised, expectKept)
+    return found
+  }
+
+  test('are kept by a row with the expected errors, in time', () => {
+    expect(broken({})).toEqual([])
+  })
+
+  test('are broken by a late call, a lost call, a foreign error, no error, and an excess', () => {
+    const longest = { net: TIMEOUT_MS + GRACE_MS + 1, raw: 900 }
+    expect(broken({}, { longest })).toEqual(['a call was pending for 351 ms of 300'])
+    expect(broken({}, { lost: 1 })).toEqual(['1 calls never settled'])
+    expect(broken({}, { errors: { STORE_TIMEOUT: 1, CLOSED: 1 } })).toEqual(['calls failed with CLOSED'])
+    expect(broken({}, { errors: {} })).toEqual(['the fault was to be felt: STORE_TIMEOUT'])
+    const window = { key: units(WINDOW.limit + 1, 0, 1, WINDOW.window * 1_000) }
+    expect(broken({}, { admitted: { window, rate: { key: [] } } })).toEqual([expect.stringMatching('101 of 100')])
+  })
+
+  test('are broken without a recovery, and by a late one', () => {
+    expect(broken({ normalMs: undefined })).toEqual(['calls succeed again'])
+    expect(broken({ normalMs: 1_001, isTimed: false })).toEqual([])
+    expect(broken({ normalMs: 1_001 })).toEqual(['calls failed for 1001 ms after the store was well'])
+  })
 })
 
 test('a fault that causes an unexpected error breaks its promises', async () => {
-  const { broken, errors, calls } = await underLoad(PACE, { promised: { errors: [] } }, async (scene) => {
+  const { broken, errors } = await underLoad(PACE, { promised: { errors: [] } }, async (scene) => {
+    await until('units are charged', async () => scene.load.report().counted.told > 0)
     await scene.server.kill()
-    await sleep(PACE.faultMs)
+    await until('calls fail', async () => 'STORE_UNAVAILABLE' in scene.load.report().errors)
     await scene.server.begin()
     scene.healthy()
     scene.expect(false, 'what the fault itself expects')
   })
-  expect(calls).toBeGreaterThan(50)
   expect(errors).toMatchObject({ STORE_UNAVAILABLE: expect.any(Number) })
   expect(broken).toContain('what the fault itself expects')
   expect(broken).toContainEqual(expect.stringMatching(/^calls failed with .*STORE_UNAVAILABLE/))
   // Its state was lost, and with it the charged units.
   expect(broken.join()).toMatch(/at most once: \d+ units charged, \d+ told/)
-})
-
-test('a fault without effect, and one without recovery, break their promises', async () => {
-  const promised = { errors: ['STORE_TIMEOUT'] } as const
-  const unfelt = await underLoad(PACE, { timeoutMs: LONG_TIMEOUT_MS, promised }, async (scene) => scene.healthy())
-  expect(unfelt.broken).toEqual(['the fault was to be felt: STORE_TIMEOUT'])
-  const lasting = await underLoad(PACE, { promised }, async (scene) => {
-    scene.server.freeze()
-    scene.healthy()
-  })
-  expect(lasting.broken).toContain('calls succeed again')
 })

@@ -1,62 +1,24 @@
-/** A short `npm run soak`, and the proof that its checks find leaks and violations. */
+/** The checks of `npm run soak` find leaks and violations. `soak.deep.test.ts` runs it for minutes. */
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Calls } from '../../chaos/soak/calls.js'
 import { CHECKED_NAMES, LawCheck } from '../../chaos/soak/checked.js'
 import { BOUNDS, growths, type Point } from '../../chaos/soak/flatness.js'
 import { randomOf } from '../../chaos/soak/random.js'
-import type { SoakRecord } from '../../chaos/soak/record.js'
 import { TollgateError } from '../../ts/index.js'
+import { VirtualLoop } from './virtual-loop.js'
 
 const ROOT = dirname(dirname(__dirname))
-
-let folder: string
 
 /** Runs the built `npm run soak`. */
 function soak(...words: string[]) {
   return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/soak/main.js'), ...words], { encoding: 'utf8' })
 }
 
-function record(): SoakRecord {
-  return JSON.parse(readFileSync(join(folder, 'soak.json'), 'utf8'))
-}
-
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'tollgate-soak-'))
-  const compiler = require.resolve('typescript/bin/tsc')
+  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
   const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'chaos/tsconfig.json')], { encoding: 'utf8' })
   expect(built.stdout).toBe('')
-})
-
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
-
-test('a soak of a minute is flat, without violations', () => {
-  const { status, stderr, stdout } = soak('--minutes', '1', '--out', folder)
-  expect({ status, stderr, stdout }).toMatchObject({
-    status: 0,
-    stderr: '',
-    stdout: expect.stringMatching(' 0 violations'),
-  })
-  const { calls, units, faults, samples, violations, growths: found } = record()
-  expect(violations).toEqual([])
-  expect(found.map(({ name }) => name)).toEqual(Object.keys(BOUNDS))
-  expect(calls).toBeGreaterThan(2_000)
-  expect(units).toBeGreaterThan(500)
-  expect(samples.length).toBeGreaterThanOrEqual(8)
-  // Each target has had faults.
-  expect(new Set(faults.map(({ target }) => target)).size).toBe(3)
-  const svg = readFileSync(join(folder, 'soak.svg'), 'utf8')
-  expect(svg).toMatch(/^<svg[\s\S]*<title>Soak of 1 min/)
-})
-
-test('a process that leaks fails the command', () => {
-  const { status, stdout } = soak('--minutes', '1', '--leak', '--out', folder)
-  expect(status).toBe(1)
-  expect(stdout).toMatch(/^GROWS heap/m)
-  expect(stdout).toMatch(/^GROWS handles/m)
-  expect(record().violations).toEqual([])
 })
 
 test.each([
@@ -161,24 +123,52 @@ describe('the law', () => {
 })
 
 test('a late call, an unexpected error and a failed call are found', async () => {
-  const calls = new Calls()
+  const loop = new VirtualLoop()
+  const calls = new Calls(loop)
   const kind = { name: 'take', target: 'single', deadlineMs: 50, codes: ['STORE_TIMEOUT'] } as const
-  const after = (ms: number, error?: Error) => () =>
-    new Promise<void>((resolve, reject) => setTimeout(() => (error ? reject(error) : resolve()), ms))
-  await calls.make(kind, after(10))
-  await calls.make(kind, after(10, new TollgateError('STORE_TIMEOUT', 'expected')))
-  await after(20)()
+  /** Makes a call that settles after a time. */
+  const settles = async (ms: number, error?: Error) => {
+    const call = calls.make(
+      kind,
+      () => new Promise<void>((resolve, reject) => loop.after(ms, () => (error ? reject(error) : resolve()))),
+    )
+    loop.advance(ms)
+    await call
+  }
+  await settles(10)
+  await settles(10, new TollgateError('STORE_TIMEOUT', 'expected'))
+  loop.advance(20)
   expect(calls.report()).toMatchObject({ errors: { STORE_TIMEOUT: 1 }, violations: [] })
-  // Long, since stalls of a busy machine are subtracted.
-  await calls.make(kind, after(5_000))
-  await calls.make(kind, after(10, new TollgateError('CLOSED', 'unexpected')))
-  await calls.make(kind, after(10, new Error('a defect')))
-  await after(100)()
+  await settles(351)
+  await settles(10, new TollgateError('CLOSED', 'unexpected'))
+  await settles(10, new Error('a defect'))
+  loop.advance(100)
   expect(calls.report().violations).toEqual([
     expect.stringMatching('failed with CLOSED'),
     expect.stringMatching('a defect'),
-    expect.stringMatching('was pending for'),
+    'take (single) was pending for 351 ms of 50',
   ])
   expect(calls.durations()).toMatchObject({ take: [5, expect.any(Number), expect.any(Number), expect.any(Number)] })
+  calls.stop()
+})
+
+test('a stall of the event loop makes no call late, and a call that never settles is found', async () => {
+  const loop = new VirtualLoop()
+  const calls = new Calls(loop)
+  const kind = { name: 'take', target: 'single', deadlineMs: 50, codes: [] } as const
+  let resolve = () => {}
+  const call = calls.make(kind, () => new Promise<void>((done) => (resolve = done)))
+  loop.stall(5_000)
+  resolve()
+  await call
+  loop.advance(20)
+  expect(calls.report().violations).toEqual([])
+  const lost = calls.make(kind, () => new Promise<void>((done) => (resolve = done)))
+  loop.advance(10_049)
+  expect(calls.report().violations).toEqual([])
+  loop.advance(2)
+  expect(calls.report().violations).toEqual(['take (single) has not settled for 10051 ms'])
+  resolve()
+  await lost
   calls.stop()
 })

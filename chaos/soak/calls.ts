@@ -1,6 +1,6 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks'
 import { TollgateError, type TollgateErrorCode } from 'tollgate'
-import { LoopDelay } from '../loop-delay.js'
+import { type LoopClock, LoopDelay } from '../loop-delay.js'
 
 /** The rules of one kind of call. */
 export interface CallKind {
@@ -58,7 +58,7 @@ export const STORE_CODES = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR']
 
 /** Makes calls, and checks that each settles by its deadline, with an expected result. */
 export class Calls {
-  readonly #delay = new LoopDelay(60_000)
+  readonly #delay: LoopDelay
   readonly #durations = new Map<string, RecordableHistogram>()
   readonly #pending = new Set<Pending>()
   #late: { readonly kind: CallKind; readonly start: number; readonly settled: number }[] = []
@@ -66,7 +66,9 @@ export class Calls {
   #failed: { readonly target: string; readonly settled: number }[] = []
   #violations: string[] = []
 
-  constructor() {
+  /** @param clock - Default: this process's. */
+  constructor(clock?: LoopClock) {
+    this.#delay = new LoopDelay(60_000, clock)
     this.#delay.start()
   }
 
@@ -77,7 +79,7 @@ export class Calls {
 
   /** Makes one call. Returns its result, or `undefined` if it failed with an expected code. */
   async make<T>(kind: CallKind, call: () => PromiseLike<T>): Promise<T | undefined> {
-    const pending = { kind, start: performance.now() }
+    const pending = { kind, start: this.#delay.now }
     this.#pending.add(pending)
     try {
       return await call()
@@ -108,7 +110,7 @@ export class Calls {
 
   /** The results since the last time. Call this a while after the last call has settled. */
   report(): CallReport {
-    const now = performance.now()
+    const now = this.#delay.now
     for (const { kind, start, settled } of this.#late) {
       const net = this.#delay.net(start, settled, kind.deadlineMs)
       if (net > kind.deadlineMs + LATE_MS) {
@@ -155,7 +157,7 @@ export class Calls {
   }
 
   #settle(kind: CallKind, start: number): void {
-    const settled = performance.now()
+    const settled = this.#delay.now
     let histogram = this.#durations.get(kind.name)
     if (histogram === undefined) {
       histogram = createHistogram({ lowest: 1, highest: 120e9, figures: 2 })
@@ -178,7 +180,7 @@ export class Calls {
       this.violate(`${kind.name} (${kind.target}) failed with ${code}: ${error.message}`)
     }
     if ((STORE_CODES as readonly string[]).includes(code)) {
-      this.#failed.push({ target: kind.target, settled: performance.now() })
+      this.#failed.push({ target: kind.target, settled: this.#delay.now })
     }
   }
 }

@@ -64,7 +64,7 @@ test('a replica replaces a killed master, which comes back as a replica', async 
   const before = await cluster.owner(0)
   const [replica] = await cluster.replicas(0)
   await before.command('SET', '{06S}key', 'kept')
-  await before.command('WAIT', 1, 1_000)
+  await before.command('WAIT', 1, 30_000)
   await before.kill()
   const after = await cluster.newOwner(0, before)
   expect(after).toBe(replica)

@@ -10,7 +10,7 @@ test.each([
   const before = await group.master()
   expect(before).toBe(first)
   await before.command('SET', 'key', 'kept')
-  await before.command('WAIT', group.servers.length - 1, 5_000)
+  await before.command('WAIT', group.servers.length - 1, 30_000)
   if (how === 'frozen') {
     before.freeze()
   } else {

@@ -1,9 +1,9 @@
 /** The proxy delays, blocks and closes connections as configured. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisServer } from './redis-server.js'
 import { TcpProxy } from './tcp-proxy.js'
+import { until } from './until.js'
 
 let server: RedisServer
 let proxy: TcpProxy
@@ -26,11 +26,20 @@ async function connected(): Promise<Socket> {
   return socket
 }
 
-/** A reply, or the event that came instead, within a short time. */
-async function reply(socket: Socket, command: string, ms = 300): Promise<string> {
+/** The next reply to a command. */
+async function reply(socket: Socket, command: string): Promise<string> {
   socket.write(`${command}\r\n`)
-  const data = once(socket, 'data').then(([bytes]) => `${bytes}`)
-  return Promise.race([data, once(socket, 'close').then(() => 'closed'), sleep(ms, 'nothing', { ref: false })])
+  const [bytes] = await once(socket, 'data')
+  return `${bytes}`
+}
+
+/** Records the bytes that a socket receives. */
+function received(socket: Socket): { text: string } {
+  const all = { text: '' }
+  socket.on('data', (bytes) => {
+    all.text += bytes
+  })
+  return all
 }
 
 test('forwards, and adds its latency in both directions', async () => {
@@ -38,23 +47,25 @@ test('forwards, and adds its latency in both directions', async () => {
   expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
   proxy.latencyMs = 50
   const start = performance.now()
-  expect(await reply(socket, 'PING', 5_000)).toBe('+PONG\r\n')
+  expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
+  // Timers are never early by more than a millisecond.
   expect(performance.now() - start).toBeGreaterThanOrEqual(98)
   socket.destroy()
 })
 
 test('bytes keep their order when the latency ends', async () => {
   const socket = await connected()
-  proxy.latencyMs = 60
-  const replies: string[] = []
-  socket.on('data', (bytes) => replies.push(`${bytes}`))
+  const replies = received(socket)
+  proxy.latencyMs = 100
   for (let call = 0; call < 20; call++) {
     socket.write(`ECHO ${call}\r\n`)
-    await sleep(5)
-    proxy.latencyMs = Math.max(0, proxy.latencyMs - 6)
+    // The proxy holds each call in a chunk of its own, or has passed it on.
+    await new Promise(setImmediate)
+    proxy.latencyMs = Math.max(0, proxy.latencyMs - 10)
   }
-  await sleep(200)
-  expect(replies.join('').match(/\d+(?=\r\n[$]|\r\n$)/g)).toEqual(Array.from({ length: 20 }, (_, call) => `${call}`))
+  const numbers = () => replies.text.match(/\d+(?=\r\n[$]|\r\n$)/g)
+  await until('all replies are there', async () => numbers()?.length === 20)
+  expect(numbers()).toEqual(Array.from({ length: 20 }, (_, call) => `${call}`))
   socket.destroy()
 })
 
@@ -75,21 +86,27 @@ test('held, it accepts and never answers; released, it forwards the held bytes',
   const before = await connected()
   proxy.hold()
   const after = await connected()
-  expect(await reply(before, 'SET held 1')).toBe('nothing')
-  expect(await reply(after, 'PING')).toBe('nothing')
+  const both = [before, after].map(received)
+  before.write('SET held 1\r\n')
+  after.write('PING\r\n')
+  await until('the proxy holds both commands', async () => proxy.waiting('up') === 2)
   expect(await server.command('EXISTS', 'held')).toBe(0)
-  const both = [before, after].map((socket) => once(socket, 'data').then(([bytes]) => `${bytes}`))
+  expect([proxy.waiting('up'), ...both.map(({ text }) => text)]).toEqual([2, '', ''])
   proxy.release()
-  expect(await Promise.all(both)).toEqual(['+OK\r\n', '+PONG\r\n'])
+  await until('both are answered', async () => both.every(({ text }) => text !== ''))
+  expect(both.map(({ text }) => text)).toEqual(['+OK\r\n', '+PONG\r\n'])
   before.destroy()
   after.destroy()
 })
 
 test('held in one direction, commands arrive and their replies do not', async () => {
   const socket = await connected()
+  const replies = received(socket)
   proxy.hold('down')
-  expect(await reply(socket, 'SET down 1')).toBe('nothing')
+  socket.write('SET down 1\r\n')
+  await until('the proxy holds the reply', async () => proxy.waiting('down') === 1)
   expect(await server.command('EXISTS', 'down')).toBe(1)
+  expect([proxy.waiting('down'), replies.text]).toEqual([1, ''])
   socket.destroy()
 })
 

@@ -58,6 +58,11 @@ export class TcpProxy {
     return this.#pairs.size
   }
 
+  /** The number of chunks of bytes, and of events, that wait in a direction. */
+  waiting(direction: Direction): number {
+    return [...this.#pairs].reduce((sum, { queues }) => sum + queues[direction].steps.length, 0)
+  }
+
   /**
    * Stops forwarding in both directions or in one: connections stay, new ones are accepted, and
    * neither end is notified.

@@ -1,9 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
-import { type Decision, type Policy, type RateLimiter, TollgateError } from '../../ts/index.js'
+import { type Decision, type RateLimiter, TollgateError } from '../../ts/index.js'
+import { timers } from '../../ts/platform/timers.js'
+import { until } from '../servers/until.js'
+
+/**
+ * How far behind its deadline a call may settle on a busy machine, in milliseconds. The simulations check deadlines
+ * exactly, and `npm run chaos` measures them.
+ */
+export const LATE_MS = 5_000
+
+/** The deadline of calls that must be decided, however busy the machine is, in milliseconds. */
+export const PATIENT_MS = 30_000
 
 /** The outcome of a call, and its time in milliseconds from the call's start. */
 export interface Outcome {
@@ -26,39 +36,9 @@ export async function outcome(call: Promise<Decision>): Promise<Outcome> {
   }
 }
 
-/** Milliseconds until a call succeeds. */
-export async function recovery(limiter: RateLimiter, key: string): Promise<number> {
-  const start = performance.now()
-  while ((await outcome(limiter.take(key))).error !== undefined) {
-    await sleep(5)
-  }
-  return performance.now() - start
-}
-
-/** The work of `hammer.mjs`. */
-export interface Work {
-  readonly url: string
-  readonly policy: Policy
-  readonly prefix: string
-  readonly keys: readonly string[]
-  readonly inFlight: number
-  readonly ms: number
-  readonly commandTimeoutMs?: number
-}
-
-/** Its report. Times are in milliseconds. */
-export interface HammerReport {
-  /** By key: the microseconds at which units were admitted, by the deciding clock. */
-  readonly admitted: Readonly<Record<string, readonly number[]>>
-  readonly calls: number
-  readonly failures: readonly { code: string; charged: false | 'unknown'; ms: number; at: number }[]
-  /** The process's time minus its time at the start of the test. */
-  readonly skew: number
-}
-
-/** A hammering process that is ready to start, with a shifted clock. */
-export function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
-  return skewed('hammer.mjs', work, skewMs)
+/** Waits until a call succeeds. The simulations check the time that this takes, and `npm run chaos` measures it. */
+export async function recovery(limiter: RateLimiter, key: string): Promise<void> {
+  await until('a call succeeds', async () => (await outcome(limiter.take(key))).error === undefined)
 }
 
 /**
@@ -98,7 +78,7 @@ export async function killAll(begun: readonly Promise<ChildProcess>[]): Promise<
 }
 
 /** Starts a process, and waits for its report and its exit. */
-export async function reportOf<T = HammerReport>(child: ChildProcess): Promise<T> {
+export async function reportOf<T>(child: ChildProcess): Promise<T> {
   child.send({ now: Date.now() })
   const report = (await message(child)) as T
   if (child.exitCode === null) {
@@ -118,4 +98,16 @@ async function message(child: ChildProcess): Promise<unknown> {
   })
   ended.catch(() => {})
   return Promise.race([once(child, 'message').then(([report]) => report), ended])
+}
+
+/** The delay between the first decision of a prefix and the registration of its policies, in milliseconds. */
+const REGISTERED_AFTER_MS = 1_000
+
+/**
+ * Advances the clock by which the limiters of this process register their policies: the next answered call registers
+ * those of a prefix with a decision before.
+ */
+export function passRegistrationDelay(): void {
+  const { now } = timers
+  timers.now = () => now() + REGISTERED_AFTER_MS
 }

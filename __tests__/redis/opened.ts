@@ -1,5 +1,6 @@
 import { RedisStore } from '../../ts/index.js'
 import { RedisServer, type RedisServerOptions } from '../servers/redis-server.js'
+import { PATIENT_MS } from './help.js'
 
 /** A real Redis server and a store on it, open during the tests of a file or block. */
 export interface OpenedRedis {
@@ -10,7 +11,8 @@ export interface OpenedRedis {
 /** Registers the hooks that open and close them. Neither exists before the first test. */
 export function openedRedis(
   options: RedisServerOptions = {},
-  open: (server: RedisServer) => RedisStore | Promise<RedisStore> = ({ url }) => new RedisStore(url),
+  open: (server: RedisServer) => RedisStore | Promise<RedisStore> = ({ url }) =>
+    new RedisStore({ url, commandTimeoutMs: PATIENT_MS }),
 ): OpenedRedis {
   let server: RedisServer
   let store: RedisStore

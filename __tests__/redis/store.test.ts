@@ -1,6 +1,8 @@
 import { fixedWindow, gcra, type Policy, RateLimiter, RedisStore, tokenBucket } from '../../ts/index.js'
 import { failureOf, rejectionOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
+import { PATIENT_MS } from './help.js'
 
 let server: RedisServer
 
@@ -13,7 +15,7 @@ afterAll(async () => {
 })
 
 async function withStore<T>(run: (store: RedisStore) => Promise<T>): Promise<T> {
-  const store = new RedisStore(server.url)
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   try {
     return await run(store)
   } finally {
@@ -113,12 +115,11 @@ test('limiters with the same URL share a connection, which closes with the last 
   await one.close()
   expect((await other.take('b')).allowed).toBe(true)
   await other.close()
-  await new Promise((resolve) => setTimeout(resolve, 100))
-  expect(await clients()).toBe(before - 1)
+  await until('their connection is closed', async () => (await clients()) === before - 1)
 })
 
 test('a closed limiter and a closed store refuse calls with CLOSED', async () => {
-  const store = new RedisStore(server.url)
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closed' })
   const calls = Array.from({ length: 5 }, () => limiter.take('a'))
   await store.close()
@@ -130,7 +131,7 @@ test('a closed limiter and a closed store refuse calls with CLOSED', async () =>
 })
 
 test('closing a store waits for every kind of pending call, and refuses every kind of new one', async () => {
-  const store = new RedisStore(server.url)
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closing' })
   await limiter.ready()
   const underWay = Promise.allSettled([limiter.take('z'), limiter.peek('a'), limiter.reset('b')])

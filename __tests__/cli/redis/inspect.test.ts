@@ -6,7 +6,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import {
@@ -26,6 +25,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../../ts/index.js'
+import { passRegistrationDelay } from '../../redis/help.js'
 import { openedRedis } from '../../redis/opened.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
@@ -308,7 +308,7 @@ test('says that processes may hold units in leases', async () => {
   const words = at('inspect', '--prefix', 'leased', '--key', 'user:42')
   await limiter.take('user:42')
   // The policies are registered with the first answer after a second.
-  await sleep(1_100)
+  passRegistrationDelay()
   await limiter.take('user:42')
   await until('the policies are registered', async () => {
     const { stdout } = await tollgate(words)

@@ -20,6 +20,7 @@ import {
 } from '../../../ts/index.js'
 import { anything } from '../../failure.js'
 import { RedisServer } from '../../servers/redis-server.js'
+import { PATIENT_MS } from '../help.js'
 
 const run = promisify(execFile)
 
@@ -29,7 +30,7 @@ let client: Redis
 
 beforeAll(async () => {
   server = await RedisServer.start()
-  store = new RedisStore(server.url)
+  store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   client = new Redis(server.url)
 })
 
@@ -250,7 +251,7 @@ test('a block by one process applies in another, and lasts as long as requested'
   const policy = fixedWindow({ limit: 3, window: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'blocked' })
   await limiter.block('a', '1h')
-  const other = new RedisStore(server.url)
+  const other = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   const same = new RateLimiter(policy, { store: other, prefix: 'blocked' })
   const decision = await same.take('a')
   expect(decision.status).toBe('blocked')
@@ -294,7 +295,7 @@ describe.each(VERSIONS)('%s: numbers that change while keys are in use', (name, 
   let limiters: readonly RateLimiter[]
   beforeAll(() => {
     limiters = versions.map((policies) => {
-      const own = new RedisStore(server.url)
+      const own = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
       stores.push(own)
       return limiterOf(policies, own, `versions-${name}`)
     })

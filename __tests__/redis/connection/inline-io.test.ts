@@ -3,17 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
+import { until } from '../../servers/until.js'
+import { loopBlocker } from '../blocked.js'
 import { openedRedis } from '../opened.js'
 
 const opened = openedRedis()
 
 const POLICY = fixedWindow({ limit: 1_000_000, window: '1h' })
-
-/** Blocks the event loop. */
-function block(millis: number): void {
-  const until = performance.now() + millis
-  while (performance.now() < until);
-}
 
 /** Waits until a call just made has been sent. */
 async function sent(): Promise<void> {
@@ -47,15 +43,17 @@ if (process.platform === 'linux') {
 }
 
 it('replies that arrive while the event loop is blocked are neither a timeout nor an outage', async () => {
-  const store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 500 })
+  const { server } = opened
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: 500 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'blocked' })
-  await limiter.ready()
+  await until('the store is ready', () => limiter.ready().then(() => true))
   const down = jest.fn()
   store.on('down', down)
   for (let round = 0; round < 3; round++) {
-    const calls = Promise.all(['a', 'b', 'c'].map((key) => limiter.take(key)))
+    const block = await loopBlocker(server, (await server.command<number>('DBSIZE')) + 3)
+    const calls = Promise.all(['a', 'b', 'c'].map((key) => limiter.take(`${key}${round}`)))
     await sent()
-    block(1_000)
+    await block(1_000)
     expect((await calls).map(({ allowed }) => allowed)).toEqual([true, true, true])
   }
   expect(down).not.toHaveBeenCalled()

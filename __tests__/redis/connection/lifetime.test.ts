@@ -7,15 +7,17 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { outcome } from '../help.js'
+import { LATE_MS, outcome, PATIENT_MS } from '../help.js'
 
 /** The errors of a call without a server. */
 const FAILED = /^STORE_UNAVAILABLE$/
 
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
+
+/** A deadline that no test reaches, in milliseconds. */
+const ENDLESS_MS = '3600000'
 
 let server: RedisServer
 
@@ -28,14 +30,13 @@ afterEach(() => server.stop())
 /** A process, and its exit. */
 function run(file: string, ...words: string[]) {
   const child: ChildProcess = spawn(process.execPath, [join(__dirname, '..', 'programs', file), ...words])
-  const start = performance.now()
   const ended = Promise.all([
     text(child.stdout as NodeJS.ReadableStream),
     text(child.stderr as NodeJS.ReadableStream),
     once(child, 'exit'),
   ]).then(([out, errors, [code, signal]]) => {
     const lines = out.split('\n').filter((line) => line !== '')
-    return { end: { lines, errors, code, signal }, ms: performance.now() - start }
+    return { lines, errors, code, signal }
   })
   return { child, ended }
 }
@@ -48,41 +49,38 @@ function well(...lines: unknown[]) {
 describe('a process that closes nothing', () => {
   test('exits when its calls have been answered', async () => {
     await server.begin()
-    const { end, ms } = await run('exits.mjs', server.url, '60000', '3').ended
-    expect(end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
-    // Neither the connection nor the deadline timer kept it alive.
-    expect(ms).toBeLessThan(5_000)
+    // Neither the connection nor the deadline timer keeps it alive: they would do so for longer than this test may take.
+    expect(await run('exits.mjs', server.url, ENDLESS_MS, '3').ended).toEqual(
+      well('started', 'allowed', 'allowed-last', 'refused'),
+    )
   })
 
   test('exits without a server if it has made no call', async () => {
-    const { end, ms } = await run('exits.mjs', server.url, '60000', '0').ended
-    expect(end).toEqual(well('started'))
-    expect(ms).toBeLessThan(5_000)
+    expect(await run('exits.mjs', server.url, ENDLESS_MS, '0').ended).toEqual(well('started'))
   })
 
   test('stays alive until its calls are answered', async () => {
-    const { child, ended } = run('exits.mjs', server.url, '60000', '3')
+    const { child, ended } = run('exits.mjs', server.url, ENDLESS_MS, '3')
     await once(child.stdout as NodeJS.ReadableStream, 'data')
-    await sleep(500)
-    expect(child.exitCode).toBeNull()
     await server.begin()
-    expect((await ended).end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
+    expect(await ended).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
   })
 
   test('stays alive until its calls have failed', async () => {
-    const { end } = await run('exits.mjs', server.url, '300', '3').ended
-    expect(end).toEqual(well('started', ...Array(3).fill(expect.stringMatching(FAILED))))
+    expect(await run('exits.mjs', server.url, '300', '3').ended).toEqual(
+      well('started', ...Array(3).fill(expect.stringMatching(FAILED))),
+    )
   })
 })
 
 test('unclosed stores lose their connections when they are garbage-collected', async () => {
   await server.begin()
-  expect((await run('forgotten.mjs', server.url).ended).end).toEqual(well('10', '0'))
+  expect(await run('forgotten.mjs', server.url).ended).toEqual(well('10', '0'))
 })
 
 test('worker threads terminated during a call do not affect their process', async () => {
   await server.begin()
-  const { end } = await run('terminated.mjs', server.url).ended
+  const end = await run('terminated.mjs', server.url).ended
   const [used] = end.lines
   expect(end).toEqual(well(used))
   // At least the calls that made the workers ready, and the last.
@@ -108,9 +106,9 @@ describe('close', () => {
 
   test.each(['limiter', 'store'] as const)('of a %s lets pending calls be decided', async (what) => {
     await server.begin()
-    const { outcomes } = await closed({ commandTimeoutMs: 10_000 }, what)
+    const { outcomes } = await closed({ commandTimeoutMs: PATIENT_MS }, what)
     expect(outcomes.filter(({ decision }) => decision?.allowed === true).length).toBe(10_000)
-    await using store = new RedisStore(server.url)
+    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
     const decisions = await new RateLimiter(ENDLESS, { store, prefix: 'closed' }).takeMany(
       Array.from({ length: 100 }, (_, index) => `${index}`),
     )
@@ -120,7 +118,7 @@ describe('close', () => {
   test.each(['limiter', 'store'] as const)('of a %s waits no longer than the deadline', async (what) => {
     const { outcomes, ms } = await closed({ commandTimeoutMs: 300 }, what)
     expect(outcomes.filter(({ error }) => !FAILED.test(`${error?.code}`)).length).toBe(0)
-    expect(ms).toBeLessThan(1_000)
+    expect(ms).toBeLessThan(300 + LATE_MS)
   })
 })
 
@@ -150,7 +148,7 @@ describe('calls resolve in the async context in which they were made', () => {
   // within a caller's own call.
   test.each([2, 300])('%i callers', async (count) => {
     await server.begin()
-    await using store = new RedisStore(server.url)
+    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
     const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1d' }), { store, prefix: 'context' })
     await contexts(limiter, count, (limiter) => limiter.take('key'))
     await contexts(limiter, count, (limiter) => limiter.takeMany(['key', 'other']))

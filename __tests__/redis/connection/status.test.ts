@@ -1,13 +1,13 @@
 /** A store's status and events. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gcra, RateLimiter, RedisStore, type StoreStatus } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
-import { outcome, recovery } from '../help.js'
+import { outcome, PATIENT_MS, recovery } from '../help.js'
 
 const POLICY = gcra({ limit: 1_000, period: '1h' })
+/** An outage is noticed after this time. */
 const TIMEOUT_MS = 1_000
 
 async function stored(
@@ -52,7 +52,8 @@ test('from connecting to up, down and closed', async () => {
     await reached(store, 'down')
     expect(store.status().reason).toMatch(/refused|closed|reset|broke|hang/i)
     await server.begin()
-    expect(await recovery(limiter, 'key')).toBeLessThan(1_000)
+    await recovery(limiter, 'key')
+    await reached(store, 'up')
     expect(store.status()).toMatchObject({ state: 'up', address, pending: 0 })
     await store.close()
     expect(store.status()).toEqual({ state: 'closed', since: expect.any(Number), pending: 0, leases })
@@ -77,15 +78,17 @@ test('a store is up after ready()', async () => {
 
 test('a short interruption is not an outage: calls wait, and no event is emitted', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
+  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
   await limiter.ready()
   const events = recordEvents(store)
   await server.kill()
-  await sleep(50)
+  // The store notices the broken connection, at the latest by this call.
+  const lost = outcome(limiter.take('lost'))
   const call = outcome(limiter.take('key'))
   await server.begin()
   expect((await call).error).toBeUndefined()
+  await lost
   expect(store.status().state).toBe('up')
   expect(events).toEqual([])
 })
@@ -100,13 +103,10 @@ test('the store detects an outage and the recovery without calls, too', async ()
     ] as const) {
       await stop()
       await reached(store, 'down')
-      const { error, ms } = await outcome(limiter.take('key'))
+      const { error } = await outcome(limiter.take('key'))
       expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
-      expect(ms).toBeLessThan(TIMEOUT_MS / 2)
       await start()
-      const began = performance.now()
       await reached(store, 'up')
-      expect(performance.now() - began).toBeLessThan(1_000)
     }
   })
 })
@@ -167,9 +167,12 @@ test('a closed store emits nothing', async () => {
   const events = recordEvents(store)
   await store.close()
   const closed = store.status()
+  // Another store notices the outage; the closed one had the same time, or more.
+  await using other = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS })
+  await reached(other, 'up')
   await server.kill()
   await store.close()
-  await sleep(2 * TIMEOUT_MS)
+  await reached(other, 'down')
   expect(store.status()).toEqual(closed)
   expect(events).toEqual([])
 })

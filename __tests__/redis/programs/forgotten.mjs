@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
+import { ready } from './ready.mjs'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc')
@@ -16,7 +17,9 @@ async function use() {
     store: new RedisStore(url),
     prefix: 'used',
   })
-  await limiter.take('key')
+  await ready(limiter)
+  // A busy machine may miss the deadline, which is short: a store is kept for as long after its last call.
+  await limiter.take('key').catch(() => {})
 }
 
 /** Connections to the server, except this one. */
@@ -32,8 +35,8 @@ for (let store = 0; store < 10; store++) {
   await use()
 }
 console.log(await connections())
-for (let tries = 0; tries < 50 && (await connections()) > 0; tries++) {
+for (let tries = 0; tries < 600 && (await connections()) > 0; tries++) {
   collectGarbage()
-  await sleep(100)
+  await sleep(50)
 }
 console.log(await connections())

@@ -1,7 +1,7 @@
 /** A store with a client warns of other policies under its prefix, registered by any store. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import * as native from '../../../ts/index.js'
 import { gcra, type PoliciesWarning, RateLimiter } from '../../../ts/wasm/index.js'
+import { passRegistrationDelay } from '../../redis/help.js'
 import { until } from '../../servers/until.js'
 import { CLIENT_STORES, openedServer } from './stores.js'
 
@@ -17,7 +17,7 @@ test.each(Object.entries(CLIENT_STORES))('%s', async (name, open) => {
   const one = new native.RateLimiter(native.gcra({ limit: 100, period: '1h' }), { store, prefix })
   const other = new RateLimiter(gcra({ limit: 50, period: '1h' }), { store: clientStore.store, prefix })
   await Promise.all([one, other].map((limiter) => limiter.take('key')))
-  await sleep(1_050)
+  passRegistrationDelay()
   await one.take('key')
   await until(
     'the policies are registered',

@@ -140,4 +140,33 @@ mod tests {
     fn a_replica_is_no_master() {
         assert_eq!(health_of(vec![Value::Okay, hello("replica")]), HealthCheck::Replica);
     }
+
+    fn refused(reply: &str) -> HealthCheck {
+        let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+        health_of(vec![reply, hello("master")])
+    }
+
+    #[test]
+    fn a_refusal_that_each_call_gets_itself_is_healthy() {
+        for reply in [
+            "MISCONF Errors writing to the disk",
+            "NOPERM User has no permissions to run 'ping'",
+            "OOM command not allowed when used memory > 'maxmemory'",
+            "NOREPLICAS Not enough good replicas to write",
+        ] {
+            assert!(matches!(refused(reply), HealthCheck::Healthy(Some(_))), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_run_scripts_is_unhealthy() {
+        for reply in [
+            "BUSY Redis is busy running a script",
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down",
+            "NOAUTH Authentication required",
+        ] {
+            assert!(matches!(refused(reply), HealthCheck::Unhealthy(_)), "{reply}");
+        }
+    }
 }

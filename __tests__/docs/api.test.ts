@@ -18,7 +18,8 @@ test('has a page for every entry point', () => {
 
 test('documents every export, and has no broken link', async () => {
   const typedoc = join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc')
-  const run = promisify(execFile)(process.execPath, [typedoc, '--emit', 'none'], { cwd: ROOT })
+  // The compiler's own errors are those of `npm run check`.
+  const run = promisify(execFile)(process.execPath, [typedoc, '--emit', 'none', '--skipErrorChecking'], { cwd: ROOT })
   const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error)
   expect(stderr + stdout).toBe('')
 })

@@ -9,6 +9,7 @@ import {
   type Decision,
   fixedWindow,
   gcra,
+  MemoryStore,
   RateLimiter,
   RedisStore,
   slidingCounter,
@@ -219,6 +220,24 @@ describe('@nestjs/throttler', () => {
 
   const ours = (limiter: unknown) => app('imports: [RateLimitModule.forRoot({ limiter })]', { given: { limiter } })
 
+  afterEach(() => {
+    jest.useRealTimers()
+  })
+
+  /**
+   * Makes the clock stand still, and returns a function that advances it and then returns the statuses
+   * of both apps. The timers of the platform go on.
+   */
+  const onFakeClock = async (...apps: readonly Promise<{ readonly url: string }>[]) => {
+    const urls = (await Promise.all(apps)).map(({ url }) => `${url}/a`)
+    const doNotFake = ['nextTick', 'setImmediate', 'clearImmediate', 'queueMicrotask', 'performance'] as const
+    jest.useFakeTimers({ doNotFake: [...doNotFake, 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
+    return async (millis: number) => {
+      jest.setSystemTime(Date.now() + millis)
+      return (await Promise.all(urls.map((url) => statusesOf(url, 1)))).flat()
+    }
+  }
+
   test('counts each route separately; in tollgate all routes share a limiter', async () => {
     const [there, here] = await Promise.all([
       theirs('[{ ttl: 60_000, limit: 1 }]'),
@@ -230,35 +249,31 @@ describe('@nestjs/throttler', () => {
   })
 
   test('blocks a client above the limit for a whole ttl; in tollgate units return as the policy says', async () => {
-    const [there, here] = await Promise.all([
+    const both = await onFakeClock(
       theirs('[{ ttl: 3_000, limit: 1 }]'),
-      ours(new RateLimiter(slidingLog({ limit: 1, window: '3s' }))),
-    ])
-    const both = async () => [...(await statusesOf(`${there.url}/a`, 1)), ...(await statusesOf(`${here.url}/a`, 1))]
-    expect(await both()).toEqual([200, 200])
-    const begin = performance.now()
-    const at = async (ms: number) => {
-      await new Promise((resolve) => setTimeout(resolve, begin + ms - performance.now()))
-      return both()
-    }
-    expect(await at(1_500)).toEqual([429, 429])
-    expect(await at(3_500)).toEqual([429, 200])
+      ours(
+        new RateLimiter(slidingLog({ limit: 1, window: '3s' }), {
+          store: new MemoryStore({ clock: () => Date.now() }),
+        }),
+      ),
+    )
+    expect(await both(0)).toEqual([200, 200])
+    expect(await both(1_500)).toEqual([429, 429])
+    expect(await both(2_000)).toEqual([429, 200])
   })
 
   test('has blockDuration; tollgate has blockFor', async () => {
-    const [there, here] = await Promise.all([
+    const store = new MemoryStore({ clock: () => Date.now() })
+    const both = await onFakeClock(
       theirs('[{ ttl: 500, limit: 1, blockDuration: 3_000 }]'),
-      ours(new RateLimiter(slidingLog({ limit: 1, window: '500ms' }), { blockFor: '3s' })),
-    ])
-    const both = async () => [...(await statusesOf(`${there.url}/a`, 1)), ...(await statusesOf(`${here.url}/a`, 1))]
-    expect([await both(), await both()]).toEqual([
+      ours(new RateLimiter(slidingLog({ limit: 1, window: '500ms' }), { store, blockFor: '3s' })),
+    )
+    expect([await both(0), await both(0)]).toEqual([
       [200, 200],
       [429, 429],
     ])
-    await new Promise((resolve) => setTimeout(resolve, 1_500))
-    expect(await both()).toEqual([429, 429])
-    await new Promise((resolve) => setTimeout(resolve, 2_000))
-    expect(await both()).toEqual([200, 200])
+    expect(await both(2_900)).toEqual([429, 429])
+    expect(await both(101)).toEqual([200, 200])
   })
 
   test('checks limits one after the other; tollgate decides them together', async () => {

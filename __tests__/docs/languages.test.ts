@@ -32,11 +32,6 @@ test('every block is in a language that is checked', () => {
   expect(unlisted.map((block) => `${placeOf(block)} ${block.language}`)).toEqual([])
 })
 
-test('the unchecked blocks exist', () => {
-  const pagesWith = new Set(others.filter(({ language }) => language === 'text').map(({ page }) => page))
-  expect([...pagesWith].sort()).toEqual(Object.keys(UNCHECKED).sort())
-})
-
 test.each(Object.keys(CHECKS))('every block of %s is well formed', (kind) => {
   const errors = others
     .filter(({ language }) => language === kind)
@@ -50,7 +45,6 @@ test('every npm command in the text exists', () => {
   const all = pages.flatMap(({ path, commands }) =>
     commands.map(([line, command]) => ({ place: `${path}:${line}`, command })),
   )
-  expect(all.length).toBeGreaterThan(20)
   const errors = all.flatMap(({ place, command }) => wrongCommands(command).map((reason) => `${place} ${reason}`))
   expect(errors).toEqual([])
 })

@@ -108,10 +108,16 @@ describe('retries', () => {
       [4, 500],
       [100, 500],
     ] as const) {
-      const delays = Array.from({ length: 500 }, () => backoffMs(retry, { minDelay: 100, maxDelay: 500 }))
-      expect(Math.min(...delays)).toBeGreaterThanOrEqual(longest / 2)
-      expect(Math.max(...delays)).toBeLessThanOrEqual(longest)
-      expect(new Set(delays).size).toBeGreaterThan(20)
+      const random = jest.spyOn(Math, 'random')
+      try {
+        const delays = [0, 0.25, 0.5, 0.75, 1].map((drawn) => {
+          random.mockReturnValue(drawn)
+          return backoffMs(retry, { minDelay: 100, maxDelay: 500 })
+        })
+        expect(delays).toEqual([0.5, 0.625, 0.75, 0.875, 1].map((part) => Math.round(part * longest)))
+      } finally {
+        random.mockRestore()
+      }
     }
   })
 })

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { OutgoingClient } from '../../ts/client/index.js'
 import { concurrency, gcra, RateLimiter } from '../../ts/index.js'
 import { anything } from '../failure.js'
+import { until } from '../servers/until.js'
 
 interface Received {
   readonly method: string | undefined
@@ -116,29 +117,46 @@ test('a lost connection is retried for idempotent requests only', async () => {
 test('a permit is held until the response has its headers', async () => {
   const limiter = new RateLimiter(concurrency({ limit: 2 }))
   const api = client({ limiter })
-  let [running, most] = [0, 0]
-  answer = (_, res) => {
-    most = Math.max(most, ++running)
-    setTimeout(() => {
-      running--
-      res.end('yes')
-    }, 20)
+  let running: ServerResponse[] = []
+  answer = (req, res) => {
+    if (req.url === '/other') {
+      res.end()
+    } else {
+      running.push(res)
+    }
   }
-  const responses = await Promise.all(Array.from({ length: 10 }, () => api.fetch(url)))
-  expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
-  expect(most).toBe(2)
+  const calls = Array.from({ length: 10 }, () => api.fetch(url))
+  for (let pair = 0; pair < 5; pair++) {
+    await until('two are running', async () => running.length >= 2)
+    // A further request would arrive before these.
+    await fetch(new URL('/other', url))
+    await fetch(new URL('/other', url))
+    expect(running).toHaveLength(2)
+    const pairOfResponses = running
+    running = []
+    for (const res of pairOfResponses) {
+      res.end('yes')
+    }
+  }
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(Array(10).fill(200))
 })
 
 test('a signal aborts the request, given as that of fetch or of the call', async () => {
-  answer = () => {}
+  let arrived = 0
+  answer = () => {
+    arrived++
+  }
   const api = client()
   for (const pass of [
     (signal: AbortSignal) => api.fetch(url, { signal }),
     (signal: AbortSignal) => api.fetch(url, {}, { signal }),
   ]) {
     const controller = new AbortController()
+    arrived = 0
     const call = pass(controller.signal)
-    setTimeout(() => controller.abort(), 50)
+    call.catch(() => {})
+    await until('the request arrives', async () => arrived === 1)
+    controller.abort()
     await expect(call).rejects.toMatchObject({ name: 'AbortError' })
   }
   expect(api.status().running).toBe(0)

@@ -1,7 +1,6 @@
 /** The real express-rate-limit on Express 5 with TollgateStore, over real HTTP. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Request, RequestHandler, Response } from 'express'
 import { rateLimit, MemoryStore as TheirStore } from 'express-rate-limit'
 import { MemoryStore as TheirStore7 } from 'express-rate-limit-7'
@@ -37,15 +36,13 @@ describeEach((backend) => {
     'version %i: admits exactly the limit, with exact headers; refused calls count; clients have separate counts',
     async (version) => {
       await using app = await App.start(store, { limit: 3, version })
-      const openedAt = Date.now()
       for (const remaining of [2, 1, 0]) {
         expect(await app.get()).toMatchObject({ status: 200, limit: 3, remaining })
       }
       const refused = await app.get()
       expect(refused).toMatchObject({ status: 429, limit: 3, remaining: 0 })
-      expect(refused.retryAfter).toBeGreaterThan(50)
-      expect(refused.retryAfter).toBeLessThanOrEqual(61)
-      expect(refused.reset * 1_000).toBeGreaterThanOrEqual(openedAt + 60_000)
+      expect(refused.retryAfter).toBe(60)
+      expect(refused.reset * 1_000).toBe(backend.now() + 60_000)
       expect((await store.get('ann'))?.totalHits).toBe(4)
       expect((await app.get('bob')).status).toBe(200)
       expect(app.logged).toEqual([])
@@ -71,9 +68,9 @@ describeEach((backend) => {
   test('after the reset time clients are admitted again', async () => {
     await using app = await App.start(store, { limit: 1, windowMs: 2_000 })
     expect((await app.get()).status).toBe(200)
-    const { resetTime } = (await store.get('ann')) ?? {}
+    await backend.pass(1_999)
     expect((await app.get()).status).toBe(429)
-    await sleep((resetTime?.getTime() ?? 0) - Date.now() + 5)
+    await backend.pass(1)
     expect((await app.get()).status).toBe(200)
     expect((await app.get()).status).toBe(429)
   })
@@ -82,8 +79,7 @@ describeEach((backend) => {
     await using app = await App.start(store, { limit: 5, standardHeaders, legacyHeaders: false })
     const { headers } = await app.fetch('ann')
     const fields = [...headers].filter(([name]) => name.startsWith('ratelimit')).map((field) => field.join(': '))
-    // Over Redis the time is rounded up twice.
-    const text = fields.join('\n').replace(/\b61$/m, '60')
+    const text = fields.join('\n')
     const expected = {
       'draft-6': 'ratelimit-limit: 5\nratelimit-policy: 5;w=60\nratelimit-remaining: 4\nratelimit-reset: 60',
       'draft-7': 'ratelimit: limit=5, remaining=4, reset=60\nratelimit-policy: 5;w=60',
@@ -158,55 +154,55 @@ test('rateLimit() detects requests that are counted twice, and stores that are u
   expect(await warningsOf([new TollgateStore(), new TollgateStore()])).toEqual([])
 })
 
-describe('while Redis is away', () => {
-  test.each([
-    [true, 200],
-    [false, 500],
-  ])('passOnStoreError: %s answers %i during the outage, and recovers afterwards', async (passOnStoreError, away) => {
-    await using server = await RedisServer.start()
-    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
-    const store = new TollgateStore({ store: redis, prefix: 'api' })
-    await using app = await App.start(store, { limit: 1, passOnStoreError })
-    expect((await app.get()).status).toBe(200)
-    expect((await app.get()).status).toBe(429)
-    await server.kill()
-    expect((await app.get()).status).toBe(away)
-    await until('the store is down', async () => redis.status().state === 'down')
-    expect((await app.get()).status).toBe(away)
-    // Its validation of hits needs answers, and there was none.
-    const codes = (app.logged as { code?: string }[]).map(({ code }) => code)
-    expect(codes).toEqual(passOnStoreError ? ['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'] : [])
-    await server.begin()
-    await until('the store is up', async () => redis.status().state === 'up')
-    // The server is empty after the restart.
-    expect((await app.get()).status).toBe(200)
-    expect((await app.get()).status).toBe(429)
+test('while Redis is away passOnStoreError decides the answer, and afterwards it recovers', async () => {
+  await using server = await RedisServer.start()
+  await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
+  const begun = [true, false].map((passOnStoreError) => {
+    const store = new TollgateStore({ store: redis, prefix: `passes-${passOnStoreError}` })
+    return App.start(store, { limit: 1, passOnStoreError })
   })
+  await using passing = await (begun[0] as Promise<App>)
+  await using failing = await (begun[1] as Promise<App>)
+  const statuses = () => Promise.all([passing, failing].map(async (app) => (await app.get()).status))
+  expect(await statuses()).toEqual([200, 200])
+  expect(await statuses()).toEqual([429, 429])
+  await server.kill()
+  expect(await statuses()).toEqual([200, 500])
+  await until('the store is down', async () => redis.status().state === 'down')
+  expect(await statuses()).toEqual([200, 500])
+  // Its validation of hits needs answers, and there was none.
+  const codes = (app: App) => (app.logged as { code?: string }[]).map(({ code }) => code)
+  expect(codes(passing)).toEqual(['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'])
+  expect(codes(failing)).toEqual([])
+  await server.begin()
+  await until('the store is up', async () => redis.status().state === 'up')
+  // The server is empty after the restart.
+  expect(await statuses()).toEqual([200, 200])
+  expect(await statuses()).toEqual([429, 429])
 })
 
 test.each([8, 7] as const)(
   'version %i: a hit that cannot be decremented stays counted, and does not crash the process',
   async (version) => {
     await using server = await RedisServer.start()
-    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 100 })
+    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+    const allowScripts = (sign: '+' | '-') =>
+      server.command('ACL', 'SETUSER', 'default', `${sign}evalsha`, `${sign}eval`)
     const store = new TollgateStore({ store: redis, prefix: 'api' })
     // An unhandled rejection would fail the test by itself.
     const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     try {
-      const freezes: RequestHandler = (_req, res) => {
-        server.freeze()
+      const refuses: RequestHandler = async (_req, res) => {
+        await allowScripts('-')
         res.status(500).send('no')
       }
-      await using app = await App.start(store, { limit: 9, skipFailedRequests: true, version }, freezes)
+      await using app = await App.start(store, { limit: 9, skipFailedRequests: true, version }, refuses)
       expect((await app.get()).status).toBe(500)
       await until('the warning', async () => warn.mock.calls.length > 0)
       // One warning, until it works again.
       await store.decrement('ann')
-      // Otherwise the store could count as down after the thaw, for its silence until now.
-      await until('the store is down', async () => redis.status().state === 'down')
-      server.thaw()
-      // The status up is not enough: the outage may not be detected yet.
-      expect((await until('the store answers', () => store.get('ann'))).totalHits).toBe(1)
+      await allowScripts('+')
+      expect((await store.get('ann'))?.totalHits).toBe(1)
       await store.decrement('ann')
       expect(await store.get('ann')).toBeUndefined()
       expect(warn.mock.calls).toEqual([[expect.stringMatching(/^a hit was not/), { code: 'TOLLGATE_DECREMENT' }]])

@@ -8,13 +8,12 @@ const limiter = new RateLimiter(policy, { store: new MemoryStore({ name, ...cloc
 
 parentPort.postMessage('ready')
 parentPort.once('message', async () => {
-  const admitted = []
+  const [admitted, refused] = [[], []]
   for (let call = 0; call < calls; call++) {
     const decision = call % 2 === 0 ? limiter.takeSync(key) : await limiter.take(key)
-    if (decision.allowed) {
-      admitted.push(Math.round(decision.at * 1_000))
-    }
+    const times = decision.allowed ? admitted : refused
+    times.push(Math.round(decision.at * 1_000))
   }
-  parentPort.postMessage(admitted)
+  parentPort.postMessage([new Float64Array(admitted), new Float64Array(refused)])
   parentPort.close()
 })

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, tokenBucket } from '../../ts/index.js'
+import { until } from '../servers/until.js'
 
 const HAMMER = join(__dirname, 'hammer.mjs')
 const FROZEN = Date.UTC(2026, 5, 1)
@@ -24,11 +25,15 @@ async function started(work: Work): Promise<Worker[]> {
   return workers
 }
 
-async function admittedBy(work: Work): Promise<number[]> {
+/** The microseconds of the calls that were admitted and of those that were refused, in order. */
+async function timesOf(work: Work): Promise<{ readonly admitted: Float64Array; readonly refused: Float64Array }> {
   const workers = await started(work)
-  const admitted = await Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0] as number[]))
+  const reports = await Promise.all(
+    workers.map(async (worker) => (await once(worker, 'message'))[0] as [Float64Array, Float64Array]),
+  )
   await Promise.all(workers.map((worker) => worker.terminate()))
-  return admitted.flat().sort((one, other) => one - other)
+  const sorted = (which: 0 | 1) => Float64Array.from(reports.flatMap((report) => [...report[which]])).sort()
+  return { admitted: sorted(0), refused: sorted(1) }
 }
 
 test.each([
@@ -37,36 +42,42 @@ test.each([
   gcra({ limit: 777, period: '1h' }),
 ])('four threads on one key of a named store admit exactly the limit: $algorithm', async (policy) => {
   const work = { policy, name: `exact-${policy.algorithm}`, key: 'hot', calls: 5_000, frozenAt: FROZEN }
-  expect(await admittedBy(work)).toHaveLength(777)
+  expect((await timesOf(work)).admitted).toHaveLength(777)
 })
 
 test('by the system clock four threads keep the law and get the promised units', async () => {
-  // The burst covers a pause in which a busy machine stalls all four.
-  const policy = gcra({ limit: 20_000, period: '1s', burst: 4_000 })
-  const admitted = await admittedBy({ policy, name: 'law', key: 'hot', calls: 400_000 })
-  // Linear: the maximum, before any call, of the units taken less the units that the rate has
-  // given.
-  let min = Number.POSITIVE_INFINITY
-  let worst = 0
-  admitted.forEach((at, index) => {
-    min = Math.min(min, index - at * 0.02)
-    worst = Math.max(worst, index + 1 - at * 0.02 - min)
-  })
-  expect(worst).toBeLessThanOrEqual(4_000.001)
-  const seconds = ((admitted.at(-1) as number) - (admitted[0] as number)) / 1e6
-  expect(admitted.length).toBeGreaterThanOrEqual(0.98 * seconds * 20_000)
+  const [burst, everyUs] = [4_000, 50]
+  const policy = gcra({ limit: 20_000, period: '1s', burst })
+  const { admitted, refused } = await timesOf({ policy, name: 'law', key: 'hot', calls: 100_000 })
+  // The oracle: a unit more is due at a time, and no unit may be due further ahead than the burst.
+  let dueAt = 0
+  const fits = (at: number) => Math.max(dueAt, at) + everyUs - at <= burst * everyUs
+  let next = 0
+  let excess = 0
+  let wrongRefusals = 0
+  for (const at of admitted) {
+    for (; next < refused.length && (refused[next] as number) < at; next++) {
+      wrongRefusals += fits(refused[next] as number) ? 1 : 0
+    }
+    excess += fits(at) ? 0 : 1
+    dueAt = Math.max(dueAt, at) + everyUs
+  }
+  expect([excess, wrongRefusals]).toEqual([0, 0])
+  expect(admitted.length).toBeGreaterThan(burst)
+  expect(next).toBeGreaterThan(0)
 })
 
 test('workers can be terminated during a call, and the store still works', async () => {
   const policy = gcra({ limit: 1, period: '1h', burst: 1_000_000 })
   const name = 'terminated'
+  const limiter = new RateLimiter(policy, { store: new MemoryStore({ name }) })
+  const remaining = async () => (await limiter.peek('hot', 0)).remaining
   for (let round = 0; round < 5; round++) {
     const workers = await started({ policy, name, key: 'hot', calls: Number.POSITIVE_INFINITY })
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    const before = await remaining()
+    await until('they call', async () => (await remaining()) < before - 100)
     await Promise.all(workers.map((worker) => worker.terminate()))
   }
-  const limiter = new RateLimiter(policy, { store: new MemoryStore({ name }) })
-  const { remaining } = limiter.takeSync('hot')
-  expect(remaining).toBeLessThan(999_999)
-  expect(limiter.takeSync('hot').remaining).toBeLessThanOrEqual(remaining)
+  const left = await remaining()
+  expect(limiter.takeSync('hot').remaining).toBe(left - 1)
 })

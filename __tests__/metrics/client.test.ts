@@ -3,6 +3,7 @@ import { OutgoingClient } from '../../ts/client/index.js'
 import { concurrency, gcra, RateLimiter } from '../../ts/index.js'
 import { instrumentClient } from '../../ts/metrics/index.js'
 import { anything, failureOf } from '../failure.js'
+import { until } from '../servers/until.js'
 import { Collector } from './collect.js'
 
 /** The series of each metric. */
@@ -45,8 +46,10 @@ test('waiting and running calls, until the client is closed', async () => {
   const end = instrumentClient(api, { name: 'pay', meter: collector.meter })
   let finish: (() => void) | undefined
   const calls = [api.schedule(() => new Promise<void>((resolve) => (finish = resolve))), api.schedule(() => {})]
-  await new Promise((resolve) => setTimeout(resolve, 30))
-  expect(await seriesOf(collector)).toMatchObject({ queued: { 'client=pay': 1 }, running: { 'client=pay': 1 } })
+  await until('one waits', async () => {
+    const { queued, running } = (await seriesOf(collector)) as Record<string, Record<string, number>>
+    return queued?.['client=pay'] === 1 && running?.['client=pay'] === 1
+  })
   finish?.()
   await Promise.all(calls)
   await api.close()

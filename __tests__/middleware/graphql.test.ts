@@ -5,7 +5,7 @@ import { ApolloServer } from '@apollo/server'
 import { startStandaloneServer } from '@apollo/server/standalone'
 import { buildSchema, GraphQLError, type GraphQLSchema, parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
-import { type Decision, fixedWindow, gcra, RateLimiter, RedisStore } from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
 import {
   type ComplexityOptions,
   complexityOf,
@@ -14,6 +14,8 @@ import {
   rateLimitPlugin,
   useRateLimit,
 } from '../../ts/middleware/graphql.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { until } from '../servers/until.js'
 import { warningsOf } from './warnings.js'
 
 const SCHEMA = buildSchema(`
@@ -220,11 +222,17 @@ describe.each(SERVERS)('%s', (_name, serve) => {
   })
 
   test('delay: operations wait for their turns', async () => {
-    app = await serve({ limiter: new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 })), delay: '5s' })
-    const start = performance.now()
-    const answers = await Promise.all([1, 2, 3].map(() => send(app, query('{ me { id } }'))))
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
-    expect(performance.now() - start).toBeGreaterThan(190)
+    const clock = new TestClock()
+    const store = new MemoryStore({ clock })
+    app = await serve({ limiter: new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store }), delay: '5s' })
+    const sent = Promise.all([1, 2, 3].map(() => send(app, query('{ me { id } }'))))
+    const { seen } = app
+    await until('two operations wait', async () => seen.length === 1 && clock.timerCount === 2)
+    await clock.advance(199)
+    await until('one of them runs', async () => seen.length === 2)
+    expect(clock.timerCount).toBe(1)
+    await clock.advance(1)
+    expect((await sent).map(({ status }) => status)).toEqual([200, 200, 200])
   })
 
   test('without Redis an operation is unavailable, or runs as onError says', async () => {
@@ -295,9 +303,8 @@ describe('complexityOf', () => {
 
   test('hostile documents: fragments that double, cycles, depth and huge sizes', () => {
     const doubling = Array.from({ length: 500 }, (_, n) => `fragment f${n} on User { ...f${n + 1} ...f${n + 1} }`)
-    const start = performance.now()
+    // Without a memory of fragments it would take longer than the universe has lasted.
     expect(cost(`{ me { ...f0 } } ${doubling.join(' ')} fragment f500 on User { id }`)).toBe(Number.MAX_SAFE_INTEGER)
-    expect(performance.now() - start).toBeLessThan(1_000)
     expect(cost('{ me { ...a } } fragment a on User { id ...b } fragment b on User { ...a name }')).toBe(3)
     expect(cost('{ me { ...absent id } }')).toBe(2)
     const deep = `${'{ friends(first: 1) '.repeat(1_000)}{ id }${' }'.repeat(1_000)}`

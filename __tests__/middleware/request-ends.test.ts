@@ -1,8 +1,9 @@
 /** Refunds after a request has ended, in each framework. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, createServer } from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import Koa from 'koa'
 import type { Decision } from '../../ts/index.js'
 import { fixedWindow, RateLimiter } from '../../ts/index.js'
@@ -141,14 +142,17 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
       return 'ann'
     }
     const { served } = await serve(framework, { limiter, refundWhen: 'failed', key })
+    const sockets: Socket[] = []
+    const onSocket = (message: unknown) => void sockets.push((message as { socket: Socket }).socket)
+    subscribe('net.server.socket', onSocket)
     const client = request(`${served.url}/ok`)
     const gone = new Promise<void>((resolve) => client.on('error', () => resolve()))
     client.end()
     await keyCalled.promise
+    unsubscribe('net.server.socket', onSocket)
     client.destroy()
     await gone
-    // The server detects the disconnect with a delay.
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await until('the server has noticed it', async () => sockets.length > 0 && sockets.every(({ closed }) => closed))
     keyReleased.resolve()
     await until('it is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 0) || undefined)
   })

@@ -3,8 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Server, type Socket } from 'socket.io'
 import { type Socket as Client, io as connect } from 'socket.io-client'
-import { type Decision, fixedWindow, gcra, RateLimiter, RedisStore } from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
 import { type EventLimitOptions, limitConnections, limitEvents } from '../../ts/middleware/socket.io.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { until } from '../servers/until.js'
 import { warningsOf } from './warnings.js'
 
 const limiterOf = (limit: number) => new RateLimiter(fixedWindow({ limit, window: '1h' }))
@@ -173,22 +175,29 @@ describe('limitEvents', () => {
   })
 
   test('delay: events wait for their turns, in order, and end with the connection', async () => {
-    const limiter = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
+    const clock = new TestClock()
+    const limiter = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
     const { app, client, received } = await limited({ limiter, delay: '5s' })
     await using _ = app
-    const start = performance.now()
-    await Promise.all(['a', 'b', 'c'].map((text) => client.emitWithAck('chat', text)))
-    expect(performance.now() - start).toBeGreaterThan(190)
+    const sent = Promise.all(['a', 'b', 'c'].map((text) => client.emitWithAck('chat', text)))
+    for (const texts of [['a'], ['a', 'b']]) {
+      await until('an event waits', async () => received.length === texts.length && clock.timerCount > 0)
+      await clock.advance(99)
+      expect(received).toEqual(texts)
+      await clock.advance(1)
+    }
+    await sent
     expect(received).toEqual(['a', 'b', 'c'])
     for (const text of ['d', 'e', 'f']) {
       client.emit('chat', text)
     }
     const gone = new Promise((resolve) => app.sockets[0]?.once('disconnect', resolve))
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await until('an event waits', async () => clock.timerCount > 0)
     client.disconnect()
     await gone
-    await new Promise((resolve) => setTimeout(resolve, 350))
-    expect(received.length).toBeLessThan(6)
+    await until('no event waits', async () => clock.timerCount === 0)
+    await clock.advance('1m')
+    expect(received).toEqual(['a', 'b', 'c'])
   })
 
   test('without Redis an event fails with status 503, or passes as onError says', async () => {

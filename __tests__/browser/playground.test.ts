@@ -205,7 +205,7 @@ async function accessibilityOf(page: Page): Promise<string[]> {
   const { violations, passes } = await page.evaluate(() => {
     return (globalThis as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run()
   })
-  expect(passes.length).toBeGreaterThan(10)
+  expect(passes).not.toEqual([])
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
 }
 

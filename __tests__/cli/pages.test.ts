@@ -39,10 +39,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('the pages have commands', () => {
-  expect(commands.length).toBeGreaterThan(8)
-})
-
 test.each(commands)('%s', async (command) => {
   const words = command.replace('npx tollgate', '"$NODE" "$PROGRAM"')
   const { PATH = '' } = process.env
@@ -58,6 +54,5 @@ test('the page lists every exit code, and every option of simulate unless it is 
   const simulate = programOf(process, () => {}).commands.find((command) => command.name() === 'simulate')
   const undocumented = ['--no-progress', '--time-field']
   const options = (simulate?.options ?? []).map(({ long }) => long ?? '')
-  expect(options.length).toBeGreaterThan(12)
   expect(options.filter((option) => !text.includes(option))).toEqual(undocumented)
 })

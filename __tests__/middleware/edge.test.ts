@@ -28,7 +28,7 @@ async function bundled(name: string): Promise<{ inputs: string[]; text: string }
 test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its framework', async (name) => {
   const { inputs } = await bundled(name)
   const own = inputs.filter((input) => input !== '<stdin>')
-  expect(own.length).toBeGreaterThan(4)
+  expect(own).not.toEqual([])
   const small = [
     'api/error',
     'input/duration',

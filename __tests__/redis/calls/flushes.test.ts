@@ -1,8 +1,9 @@
 /** The batching of calls, as Redis sees it. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter } from '../../../ts/index.js'
+import { until } from '../../servers/until.js'
 import { openedRedis } from '../opened.js'
 
 const opened = openedRedis()
@@ -26,13 +27,18 @@ function keepUp(limiter: RateLimiter, inFlight: number, calls: number) {
   }
 }
 
-/** The numbers of keys of the next scripts on a server: by MONITOR, read live. */
-async function flushSizes(port: number, count: number): Promise<number[]> {
+/** The numbers of keys of the next scripts on a server, once it reports them: by MONITOR, read live. */
+async function monitored(port: number, count: number): Promise<{ readonly sizes: Promise<number[]> }> {
   const socket = connect({ host: '127.0.0.1', port }).setEncoding('latin1')
   await once(socket, 'connect')
   socket.write('MONITOR\r\n')
+  const [first] = await once(socket, 'data')
+  return { sizes: sizesOf(socket, `${first}`, count) }
+}
+
+async function sizesOf(socket: Socket, first: string, count: number): Promise<number[]> {
   const sizes: number[] = []
-  let text = ''
+  let text = first
   for await (const chunk of socket) {
     const lines = (text + chunk).split('\r\n')
     text = lines.pop() ?? ''
@@ -44,18 +50,9 @@ async function flushSizes(port: number, count: number): Promise<number[]> {
   return sizes
 }
 
-/**
- * Whether one of several samples of a hundred flushes passes: a busy machine disturbs some, but not
- * all of twenty.
- */
-async function isEverTrue(port: number, isRight: (sizes: readonly number[]) => boolean): Promise<boolean> {
-  for (let samples = 0; samples < 20; samples++) {
-    await sleep(200)
-    if (isRight(await flushSizes(port, 100))) {
-      return true
-    }
-  }
-  return false
+/** Waits until a sample of a hundred flushes passes: a busy machine disturbs some, but not all. */
+async function untilSample(port: number, isRight: (sizes: readonly number[]) => boolean): Promise<void> {
+  await until('a hundred flushes are right', async () => isRight(await (await monitored(port, 100)).sizes))
 }
 
 it('uneven flushes become even, so that Redis and the process work at the same time', async () => {
@@ -67,7 +64,7 @@ it('uneven flushes become even, so that Redis and the process work at the same t
   const load = keepUp(limiter, 64, Number.POSITIVE_INFINITY)
   const sum = (all: readonly number[]) => all.reduce((total, size) => total + size, 0)
   const areEven = (sizes: readonly number[]) => sum(sizes.filter((size) => size >= 8 && size <= 32)) > 0.8 * sum(sizes)
-  expect(await isEverTrue(server.port, areEven)).toBe(true)
+  await untilSample(server.port, areEven)
   await load.stop()
   await limiter.close()
 })
@@ -78,22 +75,23 @@ it.each([4, 8, 16, 32])('%i callers in a loop are sent in several flushes', asyn
   const limiter = new RateLimiter(policy, { store, prefix: `again-${inFlight}` })
   const load = keepUp(limiter, inFlight, Number.POSITIVE_INFINITY)
   const areParts = (sizes: readonly number[]) => sizes.filter((size) => size <= inFlight / 2).length > 80
-  expect(await isEverTrue(server.port, areParts)).toBe(true)
+  await untilSample(server.port, areParts)
   await load.stop()
   await limiter.close()
 })
 
+// promise: one-round-trip
 it('calls made together after an idle time are sent together', async () => {
   const { server, store } = opened
   const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), { store, prefix: 'rested' })
   const together = () => Promise.all(Array.from({ length: 30 }, (_, user) => limiter.take(`user:${user}`)))
   await together()
-  const seen = flushSizes(server.port, 5)
+  const { sizes } = await monitored(server.port, 5)
   for (let times = 0; times < 5; times++) {
     await sleep(50)
     await together()
   }
-  expect(await seen).toEqual([30, 30, 30, 30, 30])
+  expect(await sizes).toEqual([30, 30, 30, 30, 30])
   await limiter.close()
 })
 

@@ -226,6 +226,7 @@ test.each(LIMITERS)('%s: a peek changes nothing, not even a TTL', async (name, p
   await limiter.close()
 })
 
+// promise: override-everywhere
 test('an override applies in another process to its next decision, and ends there, too', async () => {
   const policy = gcra({ limit: 3, period: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'everywhere' })

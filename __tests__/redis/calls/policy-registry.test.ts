@@ -118,6 +118,7 @@ test('two processes', async () => {
   expect(await first.end()).toBe('')
 })
 
+// promise: policies-differ
 test('calls without a decision register nothing, nor do limiters that close soon', async () => {
   const { store, limiter } = opened(gcra({ limit: 100, period: '1m' }), 'looking')
   await limiter.ready()
@@ -132,6 +133,7 @@ test('calls without a decision register nothing, nor do limiters that close soon
   expect(await texts('looking')).toEqual([])
 })
 
+// promise: policies-differ
 test('a user without the permission to register still gets decisions', async () => {
   await redis.server.command('ACL', 'SETUSER', 'few', 'on', '>few', '~few:default:*', '+@all')
   const url = redis.server.url.replace('//', '//few:few@')

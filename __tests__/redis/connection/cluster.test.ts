@@ -74,6 +74,7 @@ test('keys of all slots are decided, each in call order, and so are operations',
   expect(many.map(({ remaining }) => LIMIT - remaining)).toEqual(numbered(50).map((_, key) => (key === 7 ? 11 : 3)))
 })
 
+// promise: all-or-none
 test('policies with separate keys need a tag, and the error says so', async () => {
   await using store = opened()
   const limiter = new RateLimiter(

@@ -124,6 +124,7 @@ test('a server killed under load: every call settles by its deadline, and calls 
   })
 })
 
+// promise: charged-once
 test('a frozen server: calls time out by their deadline, and none is charged twice', async () => {
   await server.begin()
   await withLimiter(async (limiter, store) => {
@@ -150,6 +151,7 @@ test('a frozen server: calls time out by their deadline, and none is charged twi
   })
 })
 
+// promise: settles-by-deadline
 test('a program that blocks the event loop beyond the deadline fails no call that Redis has answered', async () => {
   await server.begin()
   await withLimiter(async (limiter) => {

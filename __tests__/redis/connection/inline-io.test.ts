@@ -5,6 +5,7 @@ import { fixedWindow, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
 import { loopBlocker } from '../blocked.js'
+import { recovery } from '../help.js'
 import { openedRedis } from '../opened.js'
 
 const opened = openedRedis()
@@ -31,13 +32,14 @@ if (process.platform === 'linux') {
   it('a call wakes no other thread', async () => {
     const limiter = new RateLimiter(POLICY, { store: opened.store, prefix: 'alone' })
     await limiter.take('a')
-    const before = wakings()
+    const [before, start] = [wakings(), performance.now()]
     for (let call = 0; call < 2_000; call++) {
       await limiter.take('a')
     }
     // It checks its connections, and whether the event loop still reads them, some 200 times a
-    // second.
-    expect(wakings() - before).toBeLessThan(1_000)
+    // second. On a slow machine the calls take seconds.
+    const checks = 0.3 * (performance.now() - start)
+    expect(wakings() - before).toBeLessThan(1_000 + checks)
     await limiter.close()
   })
 }
@@ -75,13 +77,15 @@ it('a closed connection is not polled', async () => {
   const server = await RedisServer.start()
   const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ends' })
-  await limiter.take('a')
+  await recovery(limiter, 'a')
   await server.stop()
-  const before = process.cpuUsage()
-  await sleep(500)
-  const { user, system } = process.cpuUsage(before)
-  // A closed socket stays readable, and polling it would use a whole processor.
-  expect((user + system) / 1_000).toBeLessThan(250)
+  // A closed socket stays readable, and polling it would use a whole processor all the time.
+  await until('the process idles', async () => {
+    const before = process.cpuUsage()
+    await sleep(200)
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1_000 < 50
+  })
   await limiter.close()
   await store.close()
 })

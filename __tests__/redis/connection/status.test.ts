@@ -31,6 +31,7 @@ function reached(store: RedisStore, state: StoreStatus['state']): Promise<unknow
   return until(`the store is ${state}`, async () => store.status().state === state || undefined)
 }
 
+// promise: down-calls-do-not-wait
 test('from connecting to up, down and closed', async () => {
   await using server = await RedisServer.reserve()
   await stored(server, async (store, limiter) => {
@@ -111,6 +112,7 @@ test('the store detects an outage and the recovery without calls, too', async ()
   })
 })
 
+// promise: flood-evicts-nothing
 test('a server that may evict keys causes a warning, and others do not', async () => {
   for (const [config, codes] of [
     [['maxmemory 50mb', 'maxmemory-policy allkeys-lru'], ['EVICTING']],

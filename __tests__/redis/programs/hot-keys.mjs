@@ -1,10 +1,12 @@
 // A process that takes units of three hot keys under several policies over Redis, as fast as it
 // can, for a while. An unhandled rejection ends it, and so fails the test.
 import { RateLimiter, RedisStore } from 'tollgate'
+import { randomOf, skewOfClock } from './random.mjs'
 
 // `inFlight` calls are under way for each policy.
-const { url, policies, inFlight, ms } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
+const { url, policies, inFlight, ms, seed } = JSON.parse(process.argv[2])
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const random = randomOf(seed)
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name }))
 
 /**
@@ -13,15 +15,15 @@ const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { st
  */
 const KEYS = [
   { key: 'steady', cost: () => 1, isHot: () => true },
-  { key: 'weighted', cost: () => 1 + Math.floor(Math.random() * 5), isHot: () => true },
+  { key: 'weighted', cost: () => 1 + Math.floor(random() * 5), isHot: () => true },
   // Over time the bursts hit all phases of the windows.
-  { key: 'bursts', cost: () => 1 + Math.floor(Math.random() * 2), isHot: (elapsed) => elapsed % 670 < 280 },
+  { key: 'bursts', cost: () => 1 + Math.floor(random() * 2), isHot: (elapsed) => elapsed % 670 < 280 },
 ]
 
 await Promise.all(limiters.map((limiter) => limiter.ready()))
 process.send('ready')
-process.once('message', async ({ now }) => {
-  const skew = Date.now() - now
+process.once('message', async () => {
+  const skew = skewOfClock()
   const admitted = policies.map(() => Object.fromEntries(KEYS.map(({ key }) => [key, []])))
   // By policy: the milliseconds in which a call on the steady key was decided.
   const decided = policies.map(() => new Set())

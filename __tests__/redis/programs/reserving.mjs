@@ -1,16 +1,18 @@
-// A process that reserves units over Redis, and settles them in all ways, at random, for a while.
+// A process that reserves units over Redis, and settles them in all ways, at random, a number of times.
 // An unhandled rejection ends it, and so fails the test.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
+import { randomOf } from './random.mjs'
 
-const { url, hour, short, inFlight, ms } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
+const { url, hour, short, inFlight, rounds, seed } = JSON.parse(process.argv[2])
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
 const limiters = {
   hour: new RateLimiter(hour, { store, prefix: 'hour' }),
   short: new RateLimiter(short, { store, prefix: 'short' }),
 }
 
-const any = (count) => Math.floor(Math.random() * count)
+const random = randomOf(seed)
+const any = (count) => Math.floor(random() * count)
 
 // The actual units; never more than reserved in the short window, because only its own window is
 // reported.
@@ -25,7 +27,6 @@ process.once('message', async () => {
   // and the counts of outcomes.
   const [windows, counts] = [{}, { allowed: 0, refused: 0, settled: 0, again: 0, expired: 0, forgotten: 0 }]
   let spent = 0
-  const start = performance.now()
 
   async function settle(reservation, isHour) {
     const { units, decision } = reservation
@@ -49,7 +50,7 @@ process.once('message', async () => {
   }
 
   async function loop(isHour) {
-    while (performance.now() - start < ms) {
+    for (let round = 0; round < rounds; round++) {
       const units = 1 + any(4)
       const expiresIn = any(8) === 0 ? 5 : 800
       const reservation = await (isHour ? limiters.hour : limiters.short).reserve('key', units, { expiresIn })

@@ -2,9 +2,10 @@
 // so fails the test.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { RateLimiter, RedisStore } from 'tollgate'
+import { skewOfClock } from './random.mjs'
 
 const { url, policy, prefix, waiters } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
 const limiter = new RateLimiter(policy, { store, prefix })
 
 /** By the machine's clock: this process's own time is wrong (`skew.mjs`). */
@@ -19,8 +20,8 @@ for (let round = 0; round < 5; round++) {
   await Promise.all(waiters.map((_, index) => limiter.wait(`warm-${round}-${index}`)))
 }
 process.send('ready')
-process.once('message', async ({ now }) => {
-  const skew = Date.now() - now
+process.once('message', async () => {
+  const skew = skewOfClock()
   const delay = monitorEventLoopDelay({ resolution: TICK_MS })
   delay.enable()
   const started = []

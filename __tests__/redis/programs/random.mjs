@@ -1,0 +1,15 @@
+/** Random numbers below 1 by a seed: the generator mulberry32. */
+export function randomOf(seed) {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** By how many milliseconds `Date.now()` is ahead of the machine's clock: `skew.mjs` shifts it. */
+export function skewOfClock() {
+  return Date.now() - Number(new Date())
+}

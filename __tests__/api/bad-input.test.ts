@@ -212,6 +212,7 @@ describe('keys', () => {
     expect(of.takeSync(`${'x'.repeat(10)}${'x'.repeat(13)}`).allowed).toBe(false)
   })
 
+  // promise: all-or-none
   test('a failed takeMany reports the result of every key', async () => {
     const of = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }))
     const error = await rejectionOf(of.takeMany(['a', '', 'b', anything(7)]))

@@ -23,6 +23,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
     ])
   })
 
+  // promise: retry-is-exact
   test('retryAfterMs is exact, to the millisecond', () => {
     const { limiter, clock } = limiterOf(policy)
     limiter.takeSync('user:42', 3)

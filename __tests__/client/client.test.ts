@@ -331,6 +331,7 @@ describe('refused calls', () => {
     expect(api.status()).toEqual({ queued: 0, running: 0, isClosed: false })
   })
 
+  // promise: client-blocks-key
   test('the block fails: this client pauses, and tells why', async () => {
     const limiter = limiterOf(gcra({ limit: 100, period: '1s' }))
     const api = new OutgoingClient({

@@ -76,6 +76,7 @@ async function measure(): Promise<Measured> {
   return { admitted, refused: whole.map(({ refused }) => [...refused.values()]) }
 }
 
+// promise: client-blocks-key
 test('at most one 429 per window and process, and at least 95 % of what the server admits', async () => {
   let measured: Measured | undefined
   // On a machine that stops a process for many milliseconds, the requests of this time are sent

@@ -168,6 +168,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
 describe('a flood of keys', () => {
   const away = knownDown()
 
+  // promise: changes-need-space
   test('a full share makes no more changes that need room, and rejects none', async () => {
     const limiter = fallbackLimiter(away.store(), fixedWindow({ limit: 40, window: '1h' }), QUARTER)
     for (let keys = 0; keys < 1_100_000; keys += 50_000) {
@@ -191,6 +192,7 @@ test('a working store does every change, and so does the embedded one', async ()
   )
 })
 
+// promise: changes-end-with-outage
 test('a server that is killed and comes back: the change ends with the outage', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
@@ -220,6 +222,7 @@ test('a server that is killed and comes back: the change ends with the outage', 
   expect((await limiter.take('own')).capacity).toBe(5)
 })
 
+// promise: charged-in-share-too
 test('a server that is frozen: the fallback makes the change at the deadline, and the store may receive it, too', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })

@@ -118,6 +118,7 @@ test('calls of all operations that fail together resolve in call order', async (
   expect([waited.status, last.status]).toEqual(['allowed-last', 'refused'])
 })
 
+// promise: refund-where-charged
 test('refunds and settlements go to the backend that was charged', async () => {
   await using store = newStore()
   const limiter = fallbackLimiter(store, POLICY, QUARTER)

@@ -82,6 +82,7 @@ describe.each(OUTAGES)('$name', (away) => {
       expect(another.allowed ? await another.cancel() : settled).toEqual(settled)
     })
 
+    // promise: follows-on-store-failure
     test('penalize charges nothing, and a refund gives nothing back', async () => {
       const limiter = open()
       expect(await limiter.penalize('a', 5)).toBe(0)
@@ -132,6 +133,7 @@ describe.each(OUTAGES)('$name', (away) => {
       expect(await limiter.peek('b', 0)).toMatchObject({ remaining: 0, source: 'fallback' })
     })
 
+    // promise: follows-on-store-failure
     test('wait schedules a slot of the share', async () => {
       // With a quarter there is a token every 40 ms.
       const limiter = fallbackLimiter(away.store(), gcra({ limit: 100, period: '1s', burst: 4 }), QUARTER)

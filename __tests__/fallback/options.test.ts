@@ -64,6 +64,7 @@ describe('the option', () => {
     )
   })
 
+  // promise: memory-in-place-of-redis
   test.each(['throw', 'allow', 'refuse', embedded(0.5)] as const)(
     '%p changes nothing on the embedded store',
     async (value) => {

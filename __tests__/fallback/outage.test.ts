@@ -174,6 +174,7 @@ describe.each([
       }
     })
 
+    // promise: shares-in-an-outage
     test('in every window all sources together admit no more than the sum of their laws', () => {
       expect(together(lives + PROCESSES * SHARE)(traceOf(callsOf(policy)))).toBeUndefined()
     })

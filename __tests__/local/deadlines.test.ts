@@ -59,6 +59,7 @@ async function afterRefusal(onStoreFailure: OnStoreFailure) {
   return limiter
 }
 
+// promise: deadline-with-local-decisions
 test('a call behind the first one after a refusal', async () => {
   const limiter = await afterRefusal('throw')
   const [first, second] = await twoCalls(() => limiter.take('key'))
@@ -86,6 +87,7 @@ async function withLeases(limit: number) {
   return limiter
 }
 
+// promise: deadline-with-local-decisions
 test('a call of a group on a hot key', async () => {
   const limiter = await withLeases(1_000)
   // Its units are used, or their time is over.

@@ -303,6 +303,7 @@ function checkWindows(name: string, limit: number, admitted: readonly Admitted[]
 describe.each(Object.entries(POLICIES))('%s', (_, policies) => {
   const written = policySetOf(policies)
 
+  // promise: leases-keep-law
   test('four processes use no more than the law admits, and every call is answered', async () => {
     let leased = 0
     const delays = fc.infiniteStream(fc.double({ min: 0, max: 15, noNaN: true }))

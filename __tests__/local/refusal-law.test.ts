@@ -73,6 +73,7 @@ function operationOf(step: Exclude<Step, { kind: 'pass' | 'take' }>): Operation 
   }
 }
 
+// promise: cached-refusal-is-right
 test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused here', async (name, policies) => {
   const policySet = policySetOf(policies)
   const dimensions = policySet.dimensions?.length ?? 1

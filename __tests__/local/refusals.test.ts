@@ -212,6 +212,7 @@ test('a wait books at Redis, after a refusal, too', async () => {
   expect(await redis.time.until(limiter.wait('a'))).toMatchObject({ allowed: true, source: 'store', waitedMs: 50 })
 })
 
+// promise: cached-refusals-cost
 test('a flood on a refused key asks Redis at most twice for each time of the refusals', async () => {
   const limiter = limiterOf(hourly(1), { refusals: '100ms' })
   await limiter.take('a')

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
+// promise: flood-evicts-nothing
 test('ten million distinct keys exhaust no memory, reset no key and give no key a second limit', async () => {
   const script = join(__dirname, 'flood.mjs')
   const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', script])

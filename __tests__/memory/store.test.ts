@@ -36,6 +36,7 @@ describe('several limiters on one store', () => {
     expect(limiter.takeSync('a')).toMatchObject({ limit: 5, remaining: 3 })
   })
 
+  // promise: used-units-stay-charged
   test('a policy that changes its algorithm never meets the old states', async () => {
     const store = new MemoryStore()
     const old = new RateLimiter(perHour(1), { store })
@@ -123,6 +124,7 @@ describe('maxKeys', () => {
 })
 
 describe('clock steps', () => {
+  // promise: locks-after-clock-step
   test('a jump far ahead and back locks a key for no longer than its horizon', () => {
     const clock = new FakeClock()
     const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }), {

@@ -45,6 +45,7 @@ test.each([
   expect((await timesOf(work)).admitted).toHaveLength(777)
 })
 
+// promise: embedded-counts-stay
 test('by the system clock four threads keep the law and get the promised units', async () => {
   const [burst, everyUs] = [4_000, 50]
   const policy = gcra({ limit: 20_000, period: '1s', burst })

@@ -200,6 +200,7 @@ test('the source of decisions during an outage is recorded', async () => {
   expect(errors).toEqual({ 'limiter=fails error.type=STORE_UNAVAILABLE': 1 })
 })
 
+// promise: no-key-in-metrics
 test('metrics contain no key', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h' })), options())
   await limiter.take(SECRET)

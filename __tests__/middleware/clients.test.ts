@@ -37,6 +37,7 @@ const addressed = FRAMEWORKS.filter(({ hasAddress }) => hasAddress).map(
 )
 
 describe.each(addressed)('%s', (_, framework) => {
+  // promise: no-forwarded-for
   test('a client that writes X-Forwarded-For keeps its key, and the possible proxy causes one warning', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(2) } })
     const warnings = await warningsOf(async () => {

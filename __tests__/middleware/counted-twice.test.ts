@@ -179,6 +179,7 @@ describe.each(APPS)('%s', (_, serve) => {
     expect((await run(pair)).bodies).toEqual(['allowed 9'])
   })
 
+  // promise: refusal-stays
   test('a refusal is not hidden by a later decision that allows the request', async () => {
     const pair = [
       { limiter: limiterOf(1), key, observe: true },

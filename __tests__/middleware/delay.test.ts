@@ -59,6 +59,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).toHaveBeenCalledTimes(2)
   })
 
+  // promise: turn-given-up
   test('a client that disconnects gives up its turn, and does not reach the route', async () => {
     const limiter = limiterOf('10s')
     const { get, route } = await serve(framework, { limiter, delay: '1m' })

@@ -71,6 +71,7 @@ test('the first byte too many, in any script, is the limit', async () => {
   }
 })
 
+// promise: long-keys
 test('a client cannot choose a short key that counts as the long key of another', async () => {
   const forged = digestOf(TOKEN)
   expect(await withoutLongStrings(forged)).toBe(digestOf(forged))

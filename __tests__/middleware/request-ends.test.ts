@@ -157,6 +157,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     await until('it is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 0) || undefined)
   })
 
+  // promise: refunded-once
   test('a failed refund causes one warning, and affects no request', async () => {
     const { limiter } = countingLimiter()
     const refund = jest.fn(async () => Promise.reject(new Error('the store is away')))

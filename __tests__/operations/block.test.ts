@@ -3,6 +3,7 @@ import { anything } from '../failure.js'
 import { BACKENDS } from './stores.js'
 
 describe.each(BACKENDS)('block: $name', (backend) => {
+  // promise: block-refuses
   test('every call is refused until it ends, even with units left', async () => {
     const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.block('a', '300ms')

@@ -9,6 +9,7 @@ const clock = new FakeClock()
 /** Options with a private store and a clock that stands still. */
 const stored = () => ({ store: new MemoryStore({ clock: clock.read }) })
 
+// promise: retry-with-override
 test("a retry is no longer than until the override of a key ends, and then the limiter's numbers decide", async () => {
   const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), stored())
   await limiter.override('a', { limit: 5 }, { ttl: '10m' })
@@ -18,6 +19,7 @@ test("a retry is no longer than until the override of a key ends, and then the l
   expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 3, retryAfterMs: (HOUR_MS * 5) / 6 })
 })
 
+// promise: initial-level-forgotten
 test('a bucket with a low initial level is forgotten while another policy waits for longer, and starts again', async () => {
   const limiter = new RateLimiter(
     {
@@ -35,6 +37,7 @@ test('a bucket with a low initial level is forgotten while another policy waits 
   expect(await limiter.take('a', 5)).toMatchObject({ status: 'refused', policy: 'bucket', retryAfterMs: 400 })
 })
 
+// promise: open-window-keeps-end, refund-at-most-taken
 test('a window that is shortened keeps its count, and ends one new window later', async () => {
   const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1d' }), stored())
   const decision = await limiter.take('a', 2)
@@ -47,6 +50,7 @@ test('a window that is shortened keeps its count, and ends one new window later'
   expect(await limiter.take('a', 3)).toMatchObject({ status: 'allowed-last' })
 })
 
+// promise: refund-own-units
 test('a refund of a partly drained unit gives back the rest, and counts as one', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s', burst: 2 }), stored())
   const decision = await limiter.take('a')
@@ -58,6 +62,7 @@ test('a refund of a partly drained unit gives back the rest, and counts as one',
   expect(await limiter.refund(decision)).toBe(0)
 })
 
+// promise: refund-closed-window
 test('the rest of a unit can be refunded until the reset time, which is rounded up to a millisecond', async () => {
   const limiter = new RateLimiter(gcra({ limit: 3, period: '1s' }), stored())
   const decisions = [await limiter.take('a'), await limiter.take('a')] as const

@@ -2,6 +2,7 @@ import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, slidingWin
 import { BACKENDS } from './stores.js'
 
 describe.each(BACKENDS)('several policies: $name', (backend) => {
+  // promise: all-or-none
   test('all are charged or none, and the one that refuses is named', async () => {
     const limiter = backend.limiter({
       burst: fixedWindow({ limit: 2, window: '1h' }),

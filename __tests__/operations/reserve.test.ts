@@ -161,6 +161,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(5)
   })
 
+  // promise: settled-once
   test('nothing comes back after a reset', async () => {
     const limiter = plain()
     const reservation = reserved(await limiter.reserve('a', 4))

@@ -99,6 +99,7 @@ describe.each(BACKENDS)('penalize: $name', (backend) => {
 })
 
 describe.each(BACKENDS)('order: $name', (backend) => {
+  // promise: order-on-key
   test('operations on one key take effect in call order', async () => {
     const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h' }))
     const [first, charged, second, upTo, , blocked, , third, peeked] = await Promise.all([

@@ -51,6 +51,7 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
     expect(gaps(decisions.map(slotOf))).toEqual([40_000, 40_000, 40_000])
   })
 
+  // promise: no-overtaking
   test('no other call passes the waiting ones, and all pass after them', async () => {
     const limiter = backend.limiter(tokenBucket({ capacity: 2, refill: { tokens: 1, every: 250 } }))
     await limiter.take('a', 2)
@@ -204,6 +205,7 @@ describe.each(BACKENDS)('a wait that ends early: $name', (backend) => {
     await until('the slot is given back', async () => ((await limiter.take('a')).retryAfterMs ?? 0) <= 120_000)
   })
 
+  // promise: slot-given-back
   test('keeps the slots of later calls', async () => {
     const limiter = backend.limiter(PACER)
     const abort = new AbortController()

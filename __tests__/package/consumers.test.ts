@@ -66,6 +66,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
   })
 })
 
+// promise: no-dependencies
 test('a program without a peer that an entry point needs gets an error that names it', async () => {
   await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(
     "Cannot find module '@opentelemetry/api'",

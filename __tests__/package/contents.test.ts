@@ -57,6 +57,7 @@ describe('the main package', () => {
     expect(typesVersions['*']).toEqual(Object.fromEntries(stems))
   })
 
+  // promise: no-dependencies
   test('lists the frameworks of its entry points as optional peers', () => {
     const { peerDependencies, peerDependenciesMeta } = stagedManifest()
     const optional = Object.keys(peerDependencies).map((name) => [name, { optional: true }])

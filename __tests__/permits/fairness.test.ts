@@ -24,6 +24,7 @@ function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] as number
 }
 
+// promise: permits-in-order
 test('the call that has waited longest is next, but for the documented bounds', async () => {
   const children = Array.from({ length: PROCESSES }, () => {
     return fork(join(__dirname, 'queued.cjs'), [redis.server.url, String(WAITERS), String(HOLD_MS)])

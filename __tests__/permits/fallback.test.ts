@@ -59,6 +59,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
   })
 })
 
+// promise: permits-law
 test('a permit of the store is lost in an outage, and the share of the process does not know it', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })

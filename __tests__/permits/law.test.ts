@@ -69,6 +69,7 @@ class Holding {
   }
 }
 
+// promise: permits-law
 test('eight processes and threads, faults of all kinds: never more than the limit, and nothing leaks', async () => {
   await using server = await RedisServer.start({ config: ['appendonly yes', 'appendfsync always'] })
   await using proxy = await TcpProxy.start(server)
@@ -159,6 +160,7 @@ describe('beside a rate', () => {
   })
 })
 
+// promise: permits-of-killed-process
 test('a holder that is killed frees its permit within its life', async () => {
   await using server = await RedisServer.start()
   const holding = new Holding('killed', server.url)

@@ -160,6 +160,7 @@ describe('stores', () => {
   })
 })
 
+// promise: wasm-same-decisions
 test('the default clock is that of the platform', () => {
   const before = Date.now()
   const { at } = new RateLimiter(perHour(1)).takeSync('a')

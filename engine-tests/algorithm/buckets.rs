@@ -142,6 +142,7 @@ fn interval_law(specs: &[BucketSpec], trace: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
+// promise: refusal-changes-nothing
 /// A call that is not admitted changes nothing, except that the first call on a key is recorded.
 fn a_refused_call_changes_nothing_but_first_sight(
     policy: &Policy,
@@ -235,6 +236,7 @@ proptest! {
         prop_assert!(excess.is_none(), "{:?}", excess);
     }
 
+    // promise: token-bucket-law
     #[test]
     fn continuous_buckets_admit_at_most_capacity_rate_and_debt_once(
         spec in any_bucket(),

@@ -236,6 +236,7 @@ pub(crate) fn shortest(every: Every) -> u64 {
 proptest! {
     #![proptest_config(crate::cases::cases(max_admission::TRACES))]
 
+    // promise: calendar-window-law
     #[test]
     fn at_most_the_limit_per_window_and_twice_that_in_any_span_as_long_as_the_shortest(
         spec in any_calendar(),

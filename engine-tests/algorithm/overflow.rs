@@ -54,6 +54,7 @@ fn after_a_flood_newcomers_are_as_if_never_used_again() {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
+    // promise: lone-caller
     /// Ten times as many keys as the store has entries, some of them reset now and then: each key
     /// still gets no more than its law allows.
     #[test]

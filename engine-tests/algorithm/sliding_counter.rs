@@ -293,6 +293,7 @@ proptest! {
     }
 }
 
+// promise: sliding-counter-law
 /// The law is tight: its worst case can happen.
 #[test]
 fn less_than_twice_the_limit_in_a_rolling_window_and_no_less() {

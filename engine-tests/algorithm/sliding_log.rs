@@ -115,6 +115,7 @@ proptest! {
         exactness::is_exact(&spec.policy(), &trace)?;
     }
 
+    // promise: retry-after-new-numbers
     #[test]
     fn retries_are_exact_after_a_change_of_numbers(
         specs in (any_one(), any_one()),

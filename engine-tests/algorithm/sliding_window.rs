@@ -207,6 +207,7 @@ proptest! {
         law(&[spec], &trace)?;
     }
 
+    // promise: law-of-larger-limit
     #[test]
     fn mixed_versions_admit_at_most_the_larger_limit_in_any_shorter_window(
         specs in prop::collection::vec(any_sliding().prop_map(small), 2..5),

@@ -147,6 +147,7 @@ proptest! {
         retry_after_is_exact(&[specs.0.gcra(), specs.1.gcra()], &trace)?;
     }
 
+    // promise: retry-is-exact
     #[test]
     fn retries_of_windows_are_exact(
         specs in (any_window(), any_window()),

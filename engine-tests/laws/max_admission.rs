@@ -137,6 +137,7 @@ proptest! {
         rate_law(&[spec], RateSpec::token_bucket, &trace)?;
     }
 
+    // promise: fixed-window-law
     #[test]
     fn fixed_window_admits_at_most_the_limit_per_window_and_less_than_two_in_any(
         spec in any_window(),
@@ -145,6 +146,7 @@ proptest! {
         window_law(&[spec], &trace)?;
     }
 
+    // promise: law-of-larger-limit
     /// Two to four versions of a policy, in turn on one key, call by call.
     #[test]
     fn mixed_rates_admit_at_most_the_larger_burst_and_rate(
@@ -154,6 +156,7 @@ proptest! {
         rate_law(&specs, RateSpec::gcra, &trace)?;
     }
 
+    // promise: law-while-clock-steps
     /// Also if a window is shortened while it is open, and if the clock steps back: its count
     /// stays, and it lasts at least as long as the shortest of the windows.
     #[test]

@@ -32,6 +32,7 @@ pub(crate) fn any_slow_rate() -> impl Strategy<Value = RateSpec> {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
+    // promise: lone-caller
     /// The burst immediately, then each further unit at the first microsecond at which it is due.
     #[test]
     fn a_lone_caller_gets_the_burst_and_every_unit_when_it_is_due(spec in any_slow_rate()) {

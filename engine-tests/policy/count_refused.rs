@@ -77,6 +77,7 @@ impl Oracle for AttemptsOracle {
     }
 }
 
+// promise: refusal-changes-nothing
 /// A refused call uses up the window and keeps its end. A call that can never fit changes nothing.
 fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);

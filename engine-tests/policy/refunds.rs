@@ -176,6 +176,7 @@ proptest! {
         })?;
     }
 
+    // promise: refund-still-charged
     /// Units that have drained, or that were taken in a window that is over, do not come back,
     /// under any policy.
     #[test]
@@ -256,6 +257,7 @@ proptest! {
         prop_assert!(found.is_none(), "{:?}", found);
     }
 
+    // promise: refunds-and-law
     #[test]
     fn fixed_windows_keep_their_law(
         specs in count_refused::any_specs(),

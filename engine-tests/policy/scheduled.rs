@@ -248,6 +248,7 @@ proptest! {
         prop_assert!(versions.len() > 1 || state == taken);
     }
 
+    // promise: locks-after-clock-step
     /// After a step back of the clock, waiting calls keep their slots. After a long step back the
     /// key is fully used, so it is locked for no longer than the longest wait and the time to full.
     #[test]

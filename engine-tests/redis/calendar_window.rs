@@ -123,6 +123,7 @@ fn ends_right(spec: CalendarSpec, decision: Decision) {
     assert_eq!(decision.reset_after_ms, until, "{spec:?}");
 }
 
+// promise: client-clocks
 #[test]
 fn a_client_whose_clock_is_wrong_asks_twice_once_and_has_redis_boundaries() {
     let mut server = Server::start();

@@ -114,6 +114,7 @@ fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
     }
 }
 
+// promise: order-over-redis
 #[test]
 fn requests_take_effect_in_order() {
     let mut server = Server::start();

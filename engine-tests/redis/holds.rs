@@ -108,6 +108,7 @@ fn a_refused_reservation_leaves_no_hold() {
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
 }
 
+// promise: settled-once
 #[test]
 fn a_hold_is_settled_once_also_within_a_batch() {
     let mut server = Server::start();

@@ -170,6 +170,7 @@ mod tests {
         assert_eq!(state, WindowState { ends_ms: (NOON + 34 * HOUR) / 1_000, count: 1 });
     }
 
+    // promise: calendar-window-keeps-end
     #[test]
     fn a_window_that_ends_too_late_keeps_its_count_and_ends_at_the_next_boundary() {
         let ten = daily(10);

@@ -248,6 +248,7 @@ mod tests {
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Admitted);
     }
 
+    // promise: open-window-keeps-end
     #[test]
     fn a_window_that_ends_too_late_keeps_its_count_and_ends_one_window_from_now() {
         let ten = window(10, 1_000_000);

@@ -331,6 +331,7 @@ mod tests {
         assert_eq!(ten.retry_at(&state, 960, 1), 1_110);
     }
 
+    // promise: sliding-window-law
     #[test]
     fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket() {
         let ten = sliding(10, 100, 10);

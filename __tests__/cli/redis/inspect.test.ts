@@ -142,6 +142,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     expect(states[0]).toMatchObject({ strikes: { count: 1 }, ban: { step: 1, isInForce: false } })
   })
 
+  // promise: inspect-changes-nothing
   test('inspecting writes nothing, not even a TTL', async () => {
     await using own = limiter()
     await own.take('user:42')

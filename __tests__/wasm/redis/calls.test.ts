@@ -27,6 +27,7 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   })
   const prefix = (of: string) => `${of}-${name.replaceAll(/\W/g, '')}`
 
+  // promise: one-round-trip
   test('the calls of all limiters in one tick are one script call', async () => {
     const { store } = clientStore
     const limiters = [

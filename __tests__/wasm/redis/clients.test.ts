@@ -8,6 +8,7 @@ import { anything, failureOf } from '../../failure.js'
 const policy = gcra({ limit: 1, period: '1s' })
 const never: RedisClient = () => new Promise(() => {})
 
+// promise: never-sent-again
 test('a client that resends commands with an unknown outcome is refused', () => {
   const lazy = { lazyConnect: true }
   const upstash = { url: 'http://127.0.0.1:9', token: 'secret' }

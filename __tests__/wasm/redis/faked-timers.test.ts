@@ -48,6 +48,7 @@ test.each(CASES)('the first call is decided while the client connects: %s', asyn
   }
 })
 
+// promise: faked-timers
 test('a client that fake timers stop, such as node-redis, delays no call beyond its deadline', async () => {
   const client = createClient({ socket: { port: over.server.port } })
   await client.connect()

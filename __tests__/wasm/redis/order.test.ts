@@ -94,6 +94,7 @@ test('when the server cannot run scripts for a while', async () => {
 })
 
 /** Nothing new is sent then, but batches in flight cannot be called back. */
+// promise: order-over-redis
 test('but a batch in flight after one that has not run may be decided before it', async () => {
   const run = afar()
   let isBusy = false
@@ -119,6 +120,7 @@ test('but a batch in flight after one that has not run may be decided before it'
   await store.close()
 })
 
+// promise: order-through-function
 test('when requests overtake each other', async () => {
   const client = ioredis(opened.server.port)
   // As over HTTP: each request has its own latency.

@@ -331,6 +331,7 @@ fn move_around(nodes: &mut Nodes) {
     }
 }
 
+// promise: order-over-redis
 #[test]
 fn calls_on_a_slot_that_moves_to_and_fro_are_decided_in_their_order() {
     remain_in_order(&Limiter::window(), &mut Nodes::start(false), move_around);

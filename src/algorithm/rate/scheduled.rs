@@ -244,6 +244,7 @@ mod tests {
         assert_eq!(ScheduledReservation::from_numbers(&[0; SCHEDULED_RESERVATION_LENGTH]), None);
     }
 
+    // promise: refund-at-most-taken
     /// Otherwise two callers would proceed in one microsecond: the second waiting caller and the
     /// next one to schedule.
     #[test]

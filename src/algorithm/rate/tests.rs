@@ -105,6 +105,7 @@ fn at_most_what_has_not_drained_comes_back() {
     assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
 }
 
+// promise: refund-still-charged
 /// Of two calls of 5 units, those of the first have drained at half a second.
 #[test]
 fn at_most_the_calls_own_units_come_back() {

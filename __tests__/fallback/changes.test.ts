@@ -1,8 +1,9 @@
 /** Changes of a key during an outage, and their effect afterwards. */
 import { type Applied, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
 import { anything, rejectionOf } from '../failure.js'
-import { recovery } from '../redis/help.js'
+import { PATIENT_MS, recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
 import { type FallbackLimiter, failing, fallbackLimiter, knownDown, newPrefix, waitUntilDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
@@ -182,7 +183,7 @@ describe('a flood of keys', () => {
 
 test('a working store does every change, and so does the embedded one', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore(server.url)
+  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
   for (const mode of ['throw', 'allow', 'refuse', QUARTER] as const) {
     expect(await applied(fallbackLimiter(store, POLICY, mode))).toEqual(each('store'))
   }
@@ -195,19 +196,22 @@ test('a working store does every change, and so does the embedded one', async ()
 // promise: changes-end-with-outage
 test('a server that is killed and comes back: the change ends with the outage', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+  await using patient = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  // For the outage. Limiters of one prefix have one share.
+  await using impatient = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
   const prefix = newPrefix()
-  const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
+  const limiter = fallbackLimiter(patient, POLICY, QUARTER, prefix)
+  const during = fallbackLimiter(impatient, POLICY, QUARTER, prefix)
   expect(await limiter.block('before', '1h')).toBe('store')
   await server.kill()
   // The share does not know the changes in the store.
-  expect(await limiter.take('before')).toMatchObject({ status: 'allowed', source: 'fallback' })
+  expect(await during.take('before')).toMatchObject({ status: 'allowed', source: 'fallback' })
   for (const key of ['unblocked', 'stays', 'reset']) {
-    expect(await limiter.block(key, '1h')).toBe('fallback')
+    expect(await during.block(key, '1h')).toBe('fallback')
   }
-  expect(await limiter.override('own', { burst: 40 }, { ttl: '1h' })).toBe('fallback')
+  expect(await during.override('own', { burst: 40 }, { ttl: '1h' })).toBe('fallback')
   await server.begin()
-  await recovery(fallbackLimiter(store, POLICY, 'throw', prefix), 'other')
+  await recovery(fallbackLimiter(patient, POLICY, 'throw', prefix), 'other')
   for (const key of ['unblocked', 'stays', 'reset', 'own']) {
     expect(await limiter.take(key)).toMatchObject({ status: 'allowed', capacity: 20, source: 'store' })
   }
@@ -215,11 +219,11 @@ test('a server that is killed and comes back: the change ends with the outage', 
   expect(await limiter.reset('reset')).toBe('store')
   expect(await limiter.clearOverride('own')).toBe('store')
   await server.kill()
-  await waitUntilDown(store)
+  await waitUntilDown(impatient)
   // A change that still lasts applies again in the next outage, unless it was undone in between.
-  const statuses = ['unblocked', 'stays', 'reset'].map(async (key) => (await limiter.take(key)).status)
+  const statuses = ['unblocked', 'stays', 'reset'].map(async (key) => (await during.take(key)).status)
   expect(await Promise.all(statuses)).toEqual(['allowed', 'blocked', 'allowed'])
-  expect((await limiter.take('own')).capacity).toBe(5)
+  expect((await during.take('own')).capacity).toBe(5)
 })
 
 // promise: charged-in-share-too
@@ -229,12 +233,13 @@ test('a server that is frozen: the fallback makes the change at the deadline, an
   const prefix = newPrefix()
   const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
   const refusing = fallbackLimiter(store, POLICY, 'refuse')
-  await Promise.all([limiter.ready(), refusing.ready()])
+  await until('both are ready', () => Promise.all([limiter.ready(), refusing.ready()]))
   server.freeze()
   expect(await Promise.all([limiter.block('a', '1h'), refusing.block('a', '1h')])).toEqual(['fallback', false])
   expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'fallback' })
   server.thaw()
-  const throwing = fallbackLimiter(store, POLICY, 'throw', prefix)
+  await using patient = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  const throwing = fallbackLimiter(patient, POLICY, 'throw', prefix)
   await recovery(throwing, 'other')
   expect(await throwing.take('a')).toMatchObject({ status: 'blocked', source: 'store' })
 })

@@ -16,6 +16,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
+import { cases } from '../cases.js'
 
 /** A single policy's share. */
 function shared<P extends Policy>(policy: P, share: number): P {
@@ -49,6 +50,7 @@ describe('the product of a number and a share is exact', () => {
         const found = fractionOf(Number(over) / Number(under))
         expect(found.numerator * under).toBe(over * found.denominator)
       }),
+      cases(100),
     )
   })
 
@@ -60,6 +62,7 @@ describe('the product of a number and a share is exact', () => {
         expect(denominator < 2n ** 1_000n ? Number(numerator) / Number(denominator) : share).toBe(share)
         expect(numerator <= denominator).toBe(true)
       }),
+      cases(100),
     )
   })
 })
@@ -109,9 +112,9 @@ describe('rates', () => {
         const microLess = sum > BigInt(limit) * (time - 1n)
         expect(unitMore || microLess).toBe(true)
       }),
-      { numRuns: 2_000 },
+      cases(2_000),
     )
-    expect(checked).toBeGreaterThan(1_000)
+    expect(checked).toBeGreaterThan(cases(2_000).numRuns / 2)
   })
 })
 
@@ -219,9 +222,9 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
           expect(BigInt(count) * partUnits * divisor <= units * partDivisor).toBe(true)
         })
       }),
-      { numRuns: 1_000 },
+      cases(1_000),
     )
-    expect(checked).toBeGreaterThan(500)
+    expect(checked).toBeGreaterThan(cases(1_000).numRuns / 2)
   })
 
   test('all numbers are rounded down, and other values stay', () => {
@@ -234,7 +237,7 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
         const floor = (number: number) => Math.floor((number * percent) / 100)
         expect(part).toMatchObject(expectedOf(policy, floor))
       }),
-      { numRuns: 500 },
+      cases(500),
     )
   })
 
@@ -243,6 +246,7 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
       fc.property(policies, (policy) => {
         expect(legal(policy, 1) ?? policy).toEqual(policy)
       }),
+      cases(100),
     )
   })
 })

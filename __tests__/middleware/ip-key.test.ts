@@ -1,6 +1,7 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import fc from 'fast-check'
 import { ipKey } from '../../ts/middleware/shared/ip-key.js'
+import { cases } from '../cases.js'
 
 const address = fc.ipV6()
 const ipv4 = fc.ipV4()
@@ -13,6 +14,7 @@ test('all forms of an IPv4 address give the same key', () => {
       const forms = [ip, `::ffff:${ip}`, `::FFFF:${ip}`, `0:0:0:0:0:ffff:${ip}`, `::ffff:${high}:${low}`]
       expect(new Set(forms.map((form) => ipKey(form)))).toEqual(new Set([ip]))
     }),
+    cases(100),
   )
 })
 
@@ -24,7 +26,7 @@ test('two IPv6 addresses have one key if and only if node:net puts them in one n
       network.addSubnet(one, prefix, 'ipv6')
       expect(ipKey(one, { prefix }) === ipKey(other, { prefix })).toBe(network.check(other, 'ipv6'))
     }),
-    { numRuns: 2_000 },
+    cases(2_000),
   )
 })
 
@@ -41,6 +43,7 @@ test('addresses that differ only after the prefix have one key; the default pref
         expect(ipKey(write(groups), { prefix: 56 })).toBe(ipKey(write(groups)))
       },
     ),
+    cases(100),
   )
   expect(ipKey('2001:db8:0:7f01::1')).not.toBe(ipKey('2001:db8:0:7e01::1'))
 })
@@ -78,7 +81,7 @@ test('exactly the addresses that node:net accepts have a key', () => {
       }
       expect(key !== undefined).toBe(isIP(text) !== 0)
     }),
-    { numRuns: 5_000 },
+    cases(5_000),
   )
 })
 

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { Peaks, windowsOf } from '../../ts/cli/simulate/peaks.js'
 import { fixedWindow, gcra, tokenBucket } from '../../ts/index.js'
+import { cases } from '../cases.js'
 
 /** Peaks of requests of keys, as times in milliseconds. */
 function reportOf(requests: readonly (readonly [time: number, key: number, units: number])[], windowMs = 60_000) {
@@ -30,6 +31,7 @@ test('are the most units in any sixty steps, by a slow count', () => {
       expect([keys, quantiles.all]).toEqual([names.size, Math.max(...all)])
       expect(quantiles.half).toBe(all.sort((one, other) => one - other)[Math.ceil(all.length / 2) - 1])
     }),
+    cases(100),
   )
 })
 

@@ -12,6 +12,7 @@ import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
 import { type AdmittedCall, rollingOf, worstSpanOf } from '../../playground/model/windows.js'
 import type { Policy } from '../../ts/index.js'
 import { policyOf as checked } from '../../ts/policies/policy.js'
+import { cases } from '../cases.js'
 import { complaintsAbout } from '../docs/compile.js'
 import { nativePolicy } from './addon.js'
 
@@ -50,7 +51,7 @@ describe('a law’s bound', () => {
         expect(admitted + refused).toBe(calls.length)
         expect(laws.filter(({ worst, most: max }) => worst.units > max)).toEqual([])
       }),
-      { numRuns: 40, seed: 11 },
+      cases(40),
     )
   })
 
@@ -107,7 +108,7 @@ describe('the worst time', () => {
         expect(rollingOf(all, law, 10, 40)).toHaveLength(10)
         expect(Math.max(...rollingOf(all, law, 10, 40))).toBe(max)
       }),
-      { numRuns: 500, seed: 11 },
+      cases(500),
     )
   })
 
@@ -135,7 +136,7 @@ describe('an address', () => {
         const state = { policies, traffic, watch: 'a & b=c+d' }
         expect(stateOf(`#${hashOf(state)}`)).toEqual(state)
       }),
-      { seed: 11 },
+      cases(100),
     )
   })
 
@@ -151,7 +152,7 @@ describe('an address', () => {
         )
         expect(Object.keys(traffic.values)).toEqual(SHAPES[traffic.shape].leaves.map(({ path }) => path))
       }),
-      { numRuns: 2_000, seed: 11 },
+      cases(2_000),
     )
     expect(stateOf('')).toEqual(DEFAULT_STATE)
     expect(stateOf('policy=constructor&policy=nothing&traffic=toString')).toEqual(DEFAULT_STATE)

@@ -11,6 +11,7 @@ import { policyOf, switchedPolicy, switchedTraffic, trafficOf } from '../../play
 import { stepped } from '../../playground/model/steps.js'
 import { SHAPE_NAMES, SHAPES, withBurst } from '../../playground/model/traffic.js'
 import { equalsOf, verdictOf } from '../../playground/model/verdict.js'
+import { cases } from '../cases.js'
 import { nativeCounts, nativePolicy } from './addon.js'
 
 describe('a verdict', () => {
@@ -98,7 +99,7 @@ describe('a step', () => {
         expect(Number.isSafeInteger(to) && to >= 1).toBe(true)
         expect(direction > 0 ? to > from : to < from || from === 1).toBe(true)
       }),
-      { seed: 11 },
+      cases(100),
     )
   })
 })

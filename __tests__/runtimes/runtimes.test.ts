@@ -132,7 +132,6 @@ describe.each([
     expect(performance.now() - startedAt).toBeGreaterThan(598)
     const { 200: admitted, 429: refused = 0 } = statuses(answers)
     expect([admitted, refused + 3]).toEqual([3, answers.length])
-    expect(refused).toBeGreaterThan(1)
   })
 
   test('keeps one limit for parallel requests through a Redis over HTTP', async () => {

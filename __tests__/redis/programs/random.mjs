@@ -11,5 +11,5 @@ export function randomOf(seed) {
 
 /** By how many milliseconds `Date.now()` is ahead of the machine's clock: `skew.mjs` shifts it. */
 export function skewOfClock() {
-  return Date.now() - Number(new Date())
+  return Date.now() - Date.parse(new Date().toISOString())
 }

@@ -1,6 +1,8 @@
 /** Calls on a key are decided in call order, even when batches are resent. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { calendarWindow, fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
+import { PATIENT_MS } from '../../redis/help.js'
+import { until } from '../../servers/until.js'
 import { ioredis, openedServer } from './stores.js'
 
 const opened = openedServer()
@@ -43,7 +45,7 @@ function descending(from: number, count: number): number[] {
 }
 
 test('when the server loses the script', async () => {
-  const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
+  const store = RedisStore.from(afar(), { commandTimeoutMs: PATIENT_MS })
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'forgets' })
   await limiter.take('a')
   for (let time = 0; time < 10; time++) {
@@ -58,7 +60,7 @@ test('when the server loses the script', async () => {
 test('when the client does not know the time of the server', async () => {
   const now = Date.now()
   for (let time = 0; time < 5; time++) {
-    const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
+    const store = RedisStore.from(afar(), { commandTimeoutMs: PATIENT_MS })
     const limiter = new RateLimiter(MONTHS, { store, prefix: `skewed${time}` })
     // The known server time is two years old.
     const clock = jest.spyOn(Date, 'now').mockReturnValue(now - TWO_YEARS_MS)
@@ -84,7 +86,7 @@ test('when the server cannot run scripts for a while', async () => {
       }
       return run(command)
     },
-    { commandTimeoutMs: 10_000 },
+    { commandTimeoutMs: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'busy' })
   await limiter.take('a')
@@ -98,23 +100,27 @@ test('when the server cannot run scripts for a while', async () => {
 test('but a batch in flight after one that has not run may be decided before it', async () => {
   const run = afar()
   let isBusy = false
+  let commands = 0
   const store = RedisStore.from(
     async (command) => {
       // As when a foreign script ends between two batches.
       if (isBusy) {
         isBusy = false
-        await sleep(ROUND_TRIP_MS)
+        const before = commands
+        await until('the second batch has run', async () => commands > before)
         throw new Error('BUSY Redis is busy running a script')
       }
-      return run(command)
+      const answer = await run(command)
+      commands++
+      return answer
     },
-    { commandTimeoutMs: 10_000 },
+    { commandTimeoutMs: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'in-flight' })
   await limiter.take('a')
   isBusy = true
   const first = limiter.take('a')
-  await sleep(3)
+  await until('the first batch is in flight', async () => !isBusy)
   const second = limiter.take('a')
   expect([(await first).remaining, (await second).remaining]).toEqual([4_997, 4_998])
   await store.close()
@@ -134,7 +140,7 @@ test('when requests overtake each other', async () => {
       eval: (source, keys, args) => script('EVAL', source, keys, args),
       evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
     },
-    { commandTimeoutMs: 10_000 },
+    { commandTimeoutMs: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'overtake' })
   await limiter.take('a')
@@ -153,10 +159,13 @@ test('calls on a hot key that wait for a request in flight are sent together', a
     await answer
     return reply
   }
-  const store = RedisStore.from({
-    eval: (source, keys, args) => script('EVAL', source, keys, args),
-    evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
-  })
+  const store = RedisStore.from(
+    {
+      eval: (source, keys, args) => script('EVAL', source, keys, args),
+      evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
+    },
+    { commandTimeoutMs: PATIENT_MS },
+  )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'hot' })
   await limiter.take('a')
   for (const later of ['take', 'peek'] as const) {
@@ -171,9 +180,10 @@ test('calls on a hot key that wait for a request in flight are sent together', a
       await sleep(3)
       calls.push(limiter[later]('a'), limiter[later]('a'))
     }
-    await sleep(50)
+    // In a later tick, a call on another key is sent, and those before it wait.
+    await sleep(3)
     const other = limiter.take('b')
-    await sleep(50)
+    await until('the second request is sent', async () => requests > 1)
     expect(requests).toBe(2)
     release()
     await other
@@ -194,7 +204,7 @@ test('when the known server time is old, and batches wait for resent ones', asyn
       await sleep(10)
       return answer
     },
-    { commandTimeoutMs: 10_000 },
+    { commandTimeoutMs: PATIENT_MS },
   )
   const limiter = new RateLimiter(MONTHS, { store, prefix: 'waits' })
   const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - TWO_YEARS_MS)

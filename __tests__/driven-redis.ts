@@ -93,6 +93,16 @@ export class DrivenTime implements TimerClock {
     await this.idle()
   }
 
+  /** Sets the clock ahead while calls may be pending, and runs no timers: the process stands still. */
+  skip(millis: number): void {
+    this.#set(this.#now + millis)
+  }
+
+  /** Resolves when a number of milliseconds has passed. */
+  sleep(millis: number): Promise<void> {
+    return new Promise((resolve) => this.setTimeout(resolve, millis))
+  }
+
   /** Lets time pass, from timer to timer, until a promise is settled. */
   async until<T>(promise: Promise<T>): Promise<T> {
     const end = this.#now + DAY_MS

@@ -1,71 +1,84 @@
-/** 400 calls in eight processes wait for one permit: their order, and how fast it is handed over. */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { join } from 'node:path'
-import { openedRedis } from '../redis/opened.js'
+/** 400 calls in eight processes wait for one permit, in virtual time: their order is exact. */
+import { concurrency, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { SEED } from '../cases.js'
+import { anything } from '../failure.js'
+import { VirtualProcess } from './virtual-process.js'
 
 const PROCESSES = 8
 const WAITERS = 50
 const HOLD_MS = 2
+const DISTANCE_MS = 1
+
+/** A permit may pass in its process for this time after the store granted it; a process asks this often. */
+const [PASSING_MS, POLL_MS] = [50, 20]
 
 interface Grant {
-  /** Epoch milliseconds, as all times. */
+  readonly process: number
   readonly since: number
   readonly granted: number
   readonly released: number
-  /** The release of the permit before, if this process passed it on. */
-  readonly passedAt?: number
 }
 
-const redis = openedRedis()
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] as number
+/** The random numbers of the package decide between calls of one millisecond. */
+function seededRandom(): () => number {
+  let state = SEED % 2_147_483_646 || 1
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return state / 2_147_483_647
+  }
 }
+
+const limiterOn = (store: VirtualProcess) =>
+  new RateLimiter(concurrency({ limit: 1 }), { store: anything(store), prefix: 'queued' })
+
+afterEach(() => jest.restoreAllMocks())
 
 // promise: permits-in-order
 test('the call that has waited longest is next, but for the documented bounds', async () => {
-  const children = Array.from({ length: PROCESSES }, () => {
-    return fork(join(__dirname, 'queued.cjs'), [redis.server.url, String(WAITERS), String(HOLD_MS)])
-  })
-  await Promise.all(children.map((child) => once(child, 'message')))
-  const results = children.map(async (child) => {
-    const [grants] = (await once(child, 'message')) as [Grant[]]
-    return grants
-  })
-  for (const child of children) {
-    child.send('go')
-  }
-  const grants = (await Promise.all(results)).flat().sort((a, b) => a.granted - b.granted)
-  expect(grants).toHaveLength(PROCESSES * WAITERS)
-  // One permit: its holders follow each other. Times of two processes may differ by a little.
-  const [passed, moved]: [number[], number[]] = [[], []]
-  for (const [index, { granted, passedAt }] of grants.entries()) {
-    const before = grants[index - 1]
-    if (passedAt !== undefined) {
-      passed.push(granted - passedAt)
-    } else if (before !== undefined) {
-      expect(granted).toBeGreaterThan(before.released - 1)
-      moved.push(granted - before.released)
+  jest.spyOn(Math, 'random').mockImplementation(seededRandom())
+  const clock = new TestClock()
+  const shared = new MemoryStore({ clock })
+  const grants: Grant[] = []
+  const processes = Array.from({ length: PROCESSES }, () => new VirtualProcess(shared, clock, () => DISTANCE_MS))
+  const limiters = processes.map((store) => limiterOn(store))
+  const sleep = (millis: number) => new Promise<void>((resolve) => clock.setTimeout(resolve, millis))
+  const call = async (process: number, at: number) => {
+    await sleep(at)
+    const since = clock.now()
+    const permit = await (limiters[process] as (typeof limiters)[number]).acquire('key', { maxWaitMs: 60_000 })
+    if (!permit.allowed) {
+      throw new Error('a call waits for a minute at most')
     }
+    const granted = clock.now()
+    await sleep(HOLD_MS)
+    grants.push({ process, since, granted, released: clock.now() })
+    await permit.release()
+  }
+  const calls = Array.from({ length: PROCESSES * WAITERS }, (_, index) => call(index % PROCESSES, 1 + index / 8))
+  await clock.advanceUntil(Promise.all(calls))
+  expect(grants).toHaveLength(PROCESSES * WAITERS)
+  // One permit: its holders follow each other.
+  for (const [index, { granted }] of grants.entries()) {
+    expect(granted).toBeGreaterThanOrEqual(grants[index - 1]?.released ?? 0)
+  }
+  // Calls of a process keep their order.
+  for (const process of processes.keys()) {
+    const own = grants.filter((grant) => grant.process === process).map(({ since }) => since)
+    expect(own).toEqual(own.toSorted((one, other) => one - other))
   }
   // The time for which a call was the one that had waited longest.
-  const bySince = grants.toSorted((a, b) => a.since - b.since)
   let lastOfEarlier = 0
-  const firstFor = bySince.map(({ since, granted }) => {
-    const from = Math.max(since, lastOfEarlier)
-    lastOfEarlier = Math.max(lastOfEarlier, granted)
-    return Math.max(0, granted - from)
-  })
-  const shown = (values: readonly number[]) =>
-    [0.5, 0.99, 1].map((share) => quantile(values, share).toFixed(2)).join(', ')
-  console.info(`passed on in a process, ${passed.length} times: p50, p99, max ${shown(passed)} ms`)
-  console.info(`between processes, ${moved.length} times: ${shown(moved)} ms; first for ${shown(firstFor)} ms`)
-  expect(passed.length).toBeGreaterThan(50)
-  expect(moved.length).toBeGreaterThan(0)
-  // A process passes the permit on for 50 ms, and the next one asks 20 ms later: with a margin for a
-  // busy machine.
-  expect(quantile(firstFor, 0.9)).toBeLessThan(50 + HOLD_MS + 20 + 300)
-  expect(Math.max(...firstFor)).toBeLessThan(2_000)
-}, 60_000)
+  const firstFor = grants
+    .toSorted((one, other) => one.since - other.since)
+    .map(({ since, granted }) => {
+      const from = Math.max(since, lastOfEarlier)
+      lastOfEarlier = Math.max(lastOfEarlier, granted)
+      return Math.max(0, granted - from)
+    })
+  // The permit passes on, is released, and the next process asks for it.
+  const longest = PASSING_MS + HOLD_MS + POLL_MS + 4 * DISTANCE_MS
+  expect(firstFor.filter((millis) => millis > longest)).toEqual([])
+  // Calls of other processes have been overtaken, so the bound has been tried.
+  expect(Math.max(...firstFor)).toBeGreaterThan(PASSING_MS)
+})

@@ -1,12 +1,12 @@
 /** Permits while Redis is away, in each mode of `onStoreFailure`. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Acquired, concurrency, type Permit, RateLimiter, RedisStore } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { failing, fallbackLimiter, knownDown } from '../fallback/help.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
+import { byClock, settledBy } from './by-clock.js'
 
-const POLICY = concurrency({ limit: 8, expires: '1s' })
+const POLICY = concurrency({ limit: 8, expires: '1m' })
 
 function acquired(permit: Permit): Acquired {
   if (!permit.allowed) {
@@ -25,35 +25,43 @@ describe.each([failing(), knownDown()])('$name', (away) => {
   })
 
   test('allow: every call gets a permit that holds nothing', async () => {
+    const clock = byClock(away.store())
     const limiter = fallbackLimiter(away.store(), POLICY, 'allow')
     const permits = await Promise.all(Array.from({ length: 20 }, () => limiter.acquire('a', { maxWaitMs: 1_000 })))
     expect(permits.map(({ allowed, decision }) => [allowed, decision.source])).toEqual(Array(20).fill([true, 'none']))
     const [first] = permits as [Permit]
-    await sleep(1_200)
-    expect(acquired(first).signal.aborted).toBe(false)
+    const { signal } = acquired(first)
+    await clock.advance('1h')
+    expect(signal.aborted).toBe(false)
     expect(await acquired(first).release()).toBe(true)
     await limiter.close()
   })
 
   test('refuse: no call gets a permit, and none waits for one', async () => {
+    // The clock stands still, so no call waits.
+    byClock(away.store())
     const limiter = fallbackLimiter(away.store(), POLICY, 'refuse')
-    const started = performance.now()
     const permits = await Promise.all([limiter.acquire('a'), limiter.acquire('a', { maxWaitMs: 60_000 })])
     expect(permits.map(({ allowed, decision }) => [allowed, decision.source])).toEqual(Array(2).fill([false, 'none']))
-    expect(performance.now() - started).toBeLessThan(10_000)
     await limiter.close()
   })
 
   test('an embedded share: the process has its part of the permits, which are renewed and released there', async () => {
+    const clock = byClock(away.store())
     const limiter = fallbackLimiter(away.store(), POLICY, { embedded: { share: 0.25 } })
     const held = [acquired(await limiter.acquire('a')), acquired(await limiter.acquire('a'))]
     expect(held.map(({ decision }) => decision.source)).toEqual(['fallback', 'fallback'])
     expect(await limiter.acquire('a')).toMatchObject({ allowed: false, decision: { limit: 2 } })
+    const signals = held.map(({ signal }) => signal)
+    // The share's own clock shows when they expire.
+    await until('some of their life is over', async () => (await limiter.peek('a', 0)).resetAfterMs < 60_000 - 10)
+    const { resetAt } = await limiter.peek('a', 0)
+    await clock.advance('21s')
+    await until('they are renewed', async () => (await limiter.peek('a', 0)).resetAt > resetAt)
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
     const next = limiter.acquire('a', { maxWaitMs: 10_000 })
-    await sleep(1_200)
-    expect(held.map(({ signal }) => signal.aborted)).toEqual([false, false])
     expect(await held[0]?.release()).toBe(true)
-    expect((await next).allowed).toBe(true)
+    expect((await settledBy(clock, next)).allowed).toBe(true)
     await limiter.close()
     expect(held[1]?.signal.aborted).toBe(true)
   })
@@ -62,18 +70,24 @@ describe.each([failing(), knownDown()])('$name', (away) => {
 // promise: permits-law
 test('a permit of the store is lost in an outage, and the share of the process does not know it', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+  // For the outage. Limiters of one prefix have one share.
+  await using impatient = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  const clock = byClock(store)
   const onStoreFailure = { embedded: { share: 0.5 } }
-  const limiter = new RateLimiter(concurrency({ limit: 2, expires: '1s' }), { store, prefix: 'out', onStoreFailure })
+  const policy = concurrency({ limit: 2, expires: '1m' })
+  const limiter = new RateLimiter(policy, { store, prefix: 'out', onStoreFailure })
+  const inOutage = new RateLimiter(policy, { store: impatient, prefix: 'out', onStoreFailure })
   const before = acquired(await limiter.acquire('a'))
   expect(before.decision.source).toBe('store')
   await server.kill()
   const during = await until('the share decides', async () => {
-    const permit = await limiter.acquire('a')
+    const permit = await inOutage.acquire('a')
     return permit.allowed && permit.decision.source === 'fallback' ? permit : undefined
   })
-  await until('the permit is lost', async () => before.signal.aborted)
-  expect(before.signal.reason).toMatchObject({ code: 'PERMIT_LOST' })
+  const { signal } = before
+  await clock.advance('54s')
+  expect(signal.reason).toMatchObject({ code: 'PERMIT_LOST' })
   expect(await during.release()).toBe(true)
   await server.begin()
   await until('the store decides', async () => {

@@ -1,132 +1,190 @@
 /**
- * The law of permits under faults: at most `limit` units at any time, over processes and threads that
- * are killed and stopped, and a server that freezes, restarts, and whose answers are lost.
+ * The law of permits: at most `limit` units at any time, over processes that stand still and end, and
+ * answers that come late. An adversary chooses all of that, in virtual time; `law.deep.test.ts` does so
+ * with real processes and servers.
  */
-import { type ChildProcess, fork } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { concurrency, fixedWindow, RateLimiter, RedisStore } from '../../ts/index.js'
-import { openedRedis } from '../redis/opened.js'
-import { RedisServer } from '../servers/redis-server.js'
+import fc from 'fast-check'
+import { concurrency, fixedWindow, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { cases } from '../cases.js'
+import { drivenRedis, startDriven } from '../driven-redis.js'
+import { anything, rejectionOf } from '../failure.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
 import { until } from '../servers/until.js'
-import { findExcess, type HolderEvent, type Interruption, type ProcessTrace } from './trace.js'
+import { findExcess, type HolderEvent, type Interruption } from './trace.js'
+import { VirtualProcess } from './virtual-process.js'
 
 const LIMIT = 4
-/** A signal is aborted a tenth before the end: longer than a busy machine delays an event loop. */
-const EXPIRES_MS = 3_000
-const KEYS = ['hot', 'hot', 'hot', 'a', 'b']
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-permits-'))
+/** The life of permits in virtual time. */
+const LIFE_MS = 300
 
-afterAll(() => rmSync(folder, { recursive: true }))
+const PROCESSES = 4
 
-/** A process of `holding.cjs`. */
-class Holding {
-  readonly #file: string
-  readonly #process: ChildProcess
-  readonly #exit: Promise<unknown>
-  readonly #interruptions: Interruption[] = []
-
-  constructor(name: string, url: string, workers = 0) {
-    this.#file = join(folder, name)
-    writeFileSync(this.#file, '')
-    const options = { url, file: this.#file, limit: LIMIT, expires: EXPIRES_MS, keys: KEYS, workers }
-    this.#process = fork(join(__dirname, 'holding.cjs'), [JSON.stringify(options)])
-    this.#exit = once(this.#process, 'exit')
-  }
-
-  get trace(): ProcessTrace {
-    const lines = readFileSync(this.#file, 'utf8').split('\n')
-    // A process may be killed while it writes its last line.
-    const events = lines.slice(0, -1).map((line) => JSON.parse(line) as HolderEvent)
-    return { events, interruptions: this.#interruptions }
-  }
-
-  /** Stops the process for longer than its permits last. */
-  async stopBeyondExpiry(): Promise<void> {
-    const from = Date.now()
-    this.#process.kill('SIGSTOP')
-    await sleep(EXPIRES_MS + 500)
-    this.#interruptions.push({ from, to: Date.now() })
-    this.#process.kill('SIGCONT')
-  }
-
-  async kill(): Promise<void> {
-    this.#interruptions.push({ from: Date.now(), to: Number.POSITIVE_INFINITY })
-    this.#process.kill('SIGKILL')
-    await this.#exit
-  }
-
-  async end(): Promise<void> {
-    if (this.#process.connected) {
-      this.#process.disconnect()
+type Step =
+  | {
+      readonly kind: 'acquire'
+      readonly process: number
+      readonly calls: number
+      readonly cost: number
+      readonly maxWaitMs: number
+      readonly holdMs: number
     }
-    await this.#exit
+  | { readonly kind: 'pass'; readonly millis: number }
+  | { readonly kind: 'stop'; readonly process: number; readonly millis: number }
+  | { readonly kind: 'end'; readonly process: number }
+
+const process = fc.nat(PROCESSES - 1)
+
+const STEPS: fc.Arbitrary<Step[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 20,
+      arbitrary: fc.record({
+        kind: fc.constant('acquire' as const),
+        process,
+        calls: fc.integer({ min: 1, max: 4 }),
+        cost: fc.integer({ min: 1, max: 2 }),
+        maxWaitMs: fc.constantFrom(0, 200),
+        // Some hold it for longer than it lasts without renewals.
+        holdMs: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 60 }) }, fc.constant(3 * LIFE_MS)),
+      }),
+    },
+    {
+      weight: 20,
+      arbitrary: fc.record({ kind: fc.constant('pass' as const), millis: fc.integer({ min: 1, max: 80 }) }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant('stop' as const),
+        process,
+        // Permits survive the short times, and none survives the long ones.
+        millis: fc.oneof(fc.integer({ min: 1, max: 100 }), fc.integer({ min: LIFE_MS, max: 3 * LIFE_MS })),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('end' as const), process }) },
+  ),
+  { minLength: 20, maxLength: 80 },
+)
+
+/** The execution of one schedule. */
+class Schedule {
+  readonly clock = new TestClock()
+  readonly shared = new MemoryStore({ clock: this.clock })
+  readonly traces = Array.from({ length: PROCESSES }, () => ({
+    events: [] as HolderEvent[],
+    interruptions: [] as Interruption[],
+  }))
+  readonly processes: VirtualProcess[]
+  /** The calls without a result, by process. */
+  readonly unsettled = this.traces.map(() => 0)
+  readonly #limiters
+  readonly #granted = new WeakSet<object>()
+  #count = 0
+
+  constructor(delayMs: () => number) {
+    this.processes = this.traces.map(() => new VirtualProcess(this.shared, this.clock, delayMs))
+    this.#limiters = this.processes.map((store) => this.limiterOn(store))
+  }
+
+  limiterOn(store: VirtualProcess | MemoryStore) {
+    return new RateLimiter(concurrency({ limit: LIMIT, expires: LIFE_MS }), { store: anything(store), prefix: 'law' })
+  }
+
+  async run(step: Step): Promise<void> {
+    if (step.kind === 'pass') {
+      await this.clock.advance(step.millis)
+      return
+    }
+    const own = this.processes[step.process] as VirtualProcess
+    const { interruptions } = this.traces[step.process] as (typeof this.traces)[number]
+    const from = this.clock.now()
+    switch (step.kind) {
+      case 'acquire':
+        for (let call = 0; call < step.calls; call++) {
+          void this.#hold(step)
+        }
+        break
+      case 'stop':
+        own.stop(step.millis)
+        if (step.millis >= LIFE_MS) {
+          interruptions.push({ from, to: from + step.millis })
+        }
+        break
+      case 'end':
+        own.end()
+        interruptions.push({ from, to: Number.POSITIVE_INFINITY })
+    }
+  }
+
+  async #hold({ process, cost, maxWaitMs, holdMs }: Extract<Step, { kind: 'acquire' }>): Promise<void> {
+    const limiter = this.#limiters[process] as ReturnType<Schedule['limiterOn']>
+    const { events } = this.traces[process] as (typeof this.traces)[number]
+    this.#settle(process, 1)
+    const permit = await limiter.acquire('hot', { cost, maxWaitMs }).catch(() => undefined)
+    this.#settle(process, -1)
+    if (!permit?.allowed) {
+      return
+    }
+    const id = `${process}/${this.#count++}`
+    // A permit that was passed on in this process has the decision of its first holder.
+    const at = this.#granted.has(permit.decision) ? this.clock.now() : permit.decision.at
+    this.#granted.add(permit.decision)
+    events.push({ kind: 'start', id, key: 'hot', units: cost, at })
+    let hasEnded = false
+    const end = () => {
+      if (!hasEnded) {
+        hasEnded = true
+        events.push({ kind: 'end', id, at: this.clock.now() })
+        permit.release().catch(() => {})
+      }
+    }
+    permit.signal.addEventListener('abort', end)
+    this.processes[process]?.after(holdMs, end)
+  }
+
+  #settle(process: number, change: number): void {
+    this.unsettled[process] = (this.unsettled[process] as number) + change
   }
 }
 
 // promise: permits-law
-test('eight processes and threads, faults of all kinds: never more than the limit, and nothing leaks', async () => {
-  await using server = await RedisServer.start({ config: ['appendonly yes', 'appendfsync always'] })
-  await using proxy = await TcpProxy.start(server)
-  const direct = [1, 2, 3].map((number) => new Holding(`direct ${number}`, server.url))
-  const threads = new Holding('threads', server.url, 3)
-  const proxied = [1, 2].map((number) => new Holding(`proxied ${number}`, proxy.url))
-  const all = [...direct, threads, ...proxied]
-  try {
-    await sleep(1_500)
-    await Promise.all([direct[0]?.stopBeyondExpiry(), sleep(700).then(() => threads.stopBeyondExpiry())])
-    // Calls arrive, and their answers are lost.
-    proxy.hold('down')
-    await sleep(400)
-    proxy.cut()
-    proxy.release()
-    await sleep(500)
-    server.freeze()
-    await sleep(EXPIRES_MS / 2)
-    server.thaw()
-    await sleep(500)
-    await direct[1]?.kill()
-    const another = new Holding('another', server.url)
-    all.push(another)
-    await sleep(1_000)
-    server.freeze()
-    await sleep(EXPIRES_MS + 500)
-    server.thaw()
-    await sleep(1_000)
-    await server.kill()
-    await sleep(200)
-    await server.begin()
-    await sleep(2_000)
-    await another.kill()
-  } finally {
-    await Promise.all(all.map((one) => one.end()))
-  }
-  const traces = all.map(({ trace }) => trace)
-  const starts = traces.flatMap(({ events }) => events.filter(({ kind }) => kind === 'start'))
-  expect(starts.length).toBeGreaterThan(50)
-  for (const { events } of traces) {
-    expect(events.length).toBeGreaterThan(0)
-  }
-  expect(findExcess(traces, LIMIT)).toBeUndefined()
-  // The trace is dense enough to find an excess.
-  expect(findExcess(traces, LIMIT - 1)).toMatchObject({ units: LIMIT })
-  await using store = new RedisStore(server.url)
-  const limiter = new RateLimiter(concurrency({ limit: LIMIT, expires: EXPIRES_MS }), { store, prefix: 'law' })
-  await sleep(EXPIRES_MS)
-  for (const key of new Set(KEYS)) {
-    const whole = await limiter.acquire(key, { cost: LIMIT })
+test('four processes that stand still and end: never more than the limit, and nothing leaks', async () => {
+  let [full, lost] = [0, 0]
+  const delays = fc.infiniteStream(fc.double({ min: 0, max: 15, noNaN: true }))
+  const property = fc.asyncProperty(STEPS, delays, async (steps, delay) => {
+    const schedule = new Schedule(() => delay.next().value)
+    const ended = new Set<number>()
+    for (const step of steps) {
+      if (step.kind === 'pass' || !ended.has(step.process)) {
+        await schedule.run(step)
+      }
+      if (step.kind === 'end') {
+        ended.add(step.process)
+      }
+    }
+    await schedule.clock.advance(10 * LIFE_MS)
+    const { traces, unsettled, shared } = schedule
+    expect(findExcess(traces, LIMIT)).toBeUndefined()
+    full += findExcess(traces, LIMIT - 1) === undefined ? 0 : 1
+    lost += ended.size
+    // What a process had asked for when it ended has no answer.
+    expect(unsettled.filter((count, number) => count > 0 && !ended.has(number))).toEqual([])
+    const whole = await schedule.limiterOn(shared).acquire('hot', { cost: LIMIT })
     expect(whole.allowed).toBe(true)
-  }
-  await limiter.close()
-}, 60_000)
+  })
+  await fc.assert(property, cases(40))
+  // The traces are dense enough to find an excess.
+  expect(full).toBeGreaterThan(0)
+  expect(lost).toBeGreaterThan(0)
+})
 
 describe('beside a rate', () => {
-  const redis = openedRedis()
+  const redis = drivenRedis()
 
   test('a refused rate takes no permit, and a refused permit charges no rate', async () => {
     const policies = { most: concurrency({ limit: 5, expires: '5s' }), rate: fixedWindow({ limit: 40, window: '1h' }) }
@@ -141,12 +199,12 @@ describe('beside a rate', () => {
       }
       outcomes.admitted++
       mostHeld = Math.max(mostHeld, ++held)
-      await sleep(5 + Math.random() * 10)
+      await redis.time.sleep(5 + (outcomes.admitted % 10))
       held--
       await permit.release()
     }
     for (let round = 0; round < 30; round++) {
-      await Promise.all(limiters.flatMap((limiter) => Array.from({ length: 6 }, () => call(limiter))))
+      await redis.time.until(Promise.all(limiters.flatMap((limiter) => Array.from({ length: 6 }, () => call(limiter)))))
     }
     expect(outcomes.admitted).toBe(40)
     expect(outcomes.most).toBeGreaterThan(0)
@@ -162,30 +220,43 @@ describe('beside a rate', () => {
 
 // promise: permits-of-killed-process
 test('a holder that is killed frees its permit within its life', async () => {
-  await using server = await RedisServer.start()
-  const holding = new Holding('killed', server.url)
-  await using store = new RedisStore(server.url)
-  const limiter = new RateLimiter(concurrency({ limit: LIMIT, expires: EXPIRES_MS }), { store, prefix: 'law' })
-  await until('it holds permits', async () => (await limiter.peek('hot', 0)).remaining < LIMIT)
-  await holding.kill()
-  await sleep(EXPIRES_MS)
-  expect((await limiter.peek('hot', 0)).remaining).toBe(LIMIT)
+  const { server, time } = await startDriven()
+  await using _ = server
+  await using store = time.store()
+  const [prefix, expires] = ['killed', 3_000]
+  const limiter = new RateLimiter(concurrency({ limit: LIMIT, expires }), { store, prefix })
+  const options = JSON.stringify({ url: server.url, prefix, limit: LIMIT, expires })
+  const holder = fork(join(__dirname, 'one-holder.cjs'), [options])
+  expect(await once(holder, 'message')).toEqual([true, undefined])
+  const exit = once(holder, 'exit')
+  holder.kill('SIGKILL')
+  await exit
+  // The server's clock stood still, also for its renewals.
+  await time.pass(expires - 1)
+  expect((await limiter.peek('key', 0)).remaining).toBe(0)
+  await time.pass(1)
+  expect((await limiter.peek('key', 0)).remaining).toBe(LIMIT)
   await limiter.close()
 })
 
 test('a permit whose answer comes after its life is an error, and is released', async () => {
-  await using server = await RedisServer.start()
+  const { server, time } = await startDriven()
+  await using _ = server
   await using proxy = await TcpProxy.start(server)
-  await using store = new RedisStore({ url: proxy.url, commandTimeoutMs: 5_000 })
+  await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 }))
   const limiter = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store, prefix: 'late' })
+  const other = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store: server.url, prefix: 'late' })
   await limiter.peek('k', 0)
   for (const maxWaitMs of [0, 5_000]) {
     proxy.hold('down')
-    const call = limiter.acquire('k', { maxWaitMs })
-    await sleep(600)
+    const call = rejectionOf(limiter.acquire('k', { maxWaitMs }))
+    await until('the permit is granted', async () => (await other.peek('k', 0)).remaining === 0)
+    time.skip(600)
     proxy.release()
-    await expect(call).rejects.toMatchObject({ code: 'PERMIT_LOST', charged: false })
+    expect(await call).toMatchObject({ code: 'PERMIT_LOST', charged: false })
+    await time.idle()
   }
   expect((await limiter.acquire('k')).allowed).toBe(true)
   await limiter.close()
+  await other.close()
 })

@@ -141,7 +141,9 @@ function groupSteps(groups) {
   ]
 }
 
-function stepsOf({ name, tests, onWasm = [], cargo = [], scripts = [], reads, system = [], typed = [], wasm = false }) {
+function stepsOf(group) {
+  const { name, tests, onWasm = [], cargo = [], scripts = [], system = [], typed = [], wasm = false } = group
+  const { reads, isRecorded } = group
   const built = ['install', 'build']
   return [
     ...typed.map(typesStep),
@@ -154,13 +156,14 @@ function stepsOf({ name, tests, onWasm = [], cargo = [], scripts = [], reads, sy
           },
         ]
       : []),
-    ...cargo.map((args) => ({ ...cargoStep(args, QUICK_CASES), needs: system, reads })),
+    ...cargo.map((args) => ({ ...cargoStep(args, QUICK_CASES), needs: system, reads, isRecorded })),
     ...scripts.map((script) => ({
       name: script.replace(/^scripts\//, ''),
       command: `node ${script}`,
       needs: [...system, ...(wasm ? ['build'] : [])],
       lock: 'cargo',
       reads,
+      isRecorded,
     })),
   ]
 }

@@ -15,6 +15,7 @@
  * @property {readonly string[]} [cargo] The arguments of cargo.
  * @property {readonly string[]} [scripts] Scripts, relative to the root, with their arguments.
  * @property {readonly string[]} [reads] The files and folders that `cargo` and `scripts` read.
+ * @property {boolean} [isRecorded] Whether `passed.json` has the contents with which these passed.
  * @property {readonly string[]} [packages] The folders whose packages the tests need besides those
  * of `__tests__/`.
  * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that
@@ -134,6 +135,7 @@ const GROUPS = [
     tests: [],
     scripts: ['scripts/models.mjs'],
     reads: [...ENGINE, 'scripts/models.mjs'],
+    isRecorded: true,
   },
   {
     name: 'fuzz',
@@ -142,6 +144,7 @@ const GROUPS = [
     wasm: true,
     scripts: ['scripts/fuzz.mjs --checks', 'scripts/fuzz.mjs --replay'],
     reads: [...ENGINE, 'fuzz', 'ts', 'scripts/fuzz.mjs', 'scripts/wasm', 'package.json'],
+    isRecorded: true,
   },
   {
     name: 'guard',
@@ -150,7 +153,11 @@ const GROUPS = [
     system: ['ensure-valgrind'],
     cargo: ['clippy --workspace --all-targets -- -D warnings', 'test --doc'],
     scripts: ['benches/guard/main.mjs'],
-    reads: [...ENGINE, 'benches'],
+    reads: [
+      ...ENGINE,
+      ...['Cargo.toml', 'engine.rs', 'governor.rs', 'guard', 'guard.json'].map((file) => `benches/${file}`),
+    ],
+    isRecorded: true,
   },
   {
     name: 'package',

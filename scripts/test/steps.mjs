@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { contentOf, hasPassed, record } from './stamps.mjs'
+import { contentOf, hasPassed, note } from './stamps.mjs'
 
 /**
  * @typedef {object} Step
@@ -18,6 +18,7 @@ import { contentOf, hasPassed, record } from './stamps.mjs'
  * commands, for example, would only wait for each other.
  * @property {readonly string[] | 'tree'} [reads] The files and folders on which the result depends,
  * or the whole tree. A step that passed can then be left out until they change.
+ * @property {boolean} [isRecorded] Whether the repository has the contents with which it passed.
  */
 
 /**
@@ -101,7 +102,7 @@ async function runStep(step, root, logs, verbose) {
   const text = readFileSync(log, 'utf8')
   const tests = countTests(text)
   const status = code === 0 ? 'passed' : 'failed'
-  record(step, content, code === 0)
+  note(step, content, code === 0)
   if (status === 'failed' && !verbose) {
     console.log(`${text}\n^ ${step.name}: ${step.command}`)
   }

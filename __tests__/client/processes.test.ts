@@ -1,93 +1,71 @@
-/** Three processes call a real HTTP server that limits by itself: the figures of the whole. */
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-
-import { openedRedis } from '../redis/opened.js'
-
-const redis = openedRedis()
+/**
+ * Three processes call a server that limits by itself, in virtual time: the figures of the whole.
+ * `processes.deep.test.ts` measures real processes.
+ */
+import { OutgoingClient } from '../../ts/client/index.js'
+import { gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
+import { anything } from '../failure.js'
+import { VirtualProcess } from '../permits/virtual-process.js'
 
 /** The server admits this many requests in each of its windows. */
 const LIMIT = 100
 
 const WINDOW_MS = 2_000
 
-const WINDOWS = 4
+const WINDOWS = 8
 
-const ATTEMPTS = 8
-
-interface Window {
-  admitted: number
-  /** The refused requests by process. */
-  readonly refused: Map<string, number>
-}
-
-/** What the server counted while three processes sent requests. */
-interface Measured {
-  readonly admitted: number
-  /** The refused requests of each window, by process. */
-  readonly refused: readonly (readonly number[])[]
-}
-
-async function measure(): Promise<Measured> {
-  const windows: Window[] = []
-  let began = 0
-  const server = createServer((req, res) => {
-    began ||= Date.now()
-    const sinceBegin = Date.now() - began
-    const number = Math.floor(sinceBegin / WINDOW_MS)
-    windows[number] ??= { admitted: 0, refused: new Map() }
-    const window = windows[number] as Window
-    if (window.admitted < LIMIT) {
-      window.admitted++
-      res.end('yes')
-      return
-    }
-    const name = String(req.headers['x-process'])
-    window.refused.set(name, (window.refused.get(name) ?? 0) + 1)
-    const seconds = Math.ceil((WINDOW_MS - (sinceBegin % WINDOW_MS)) / 1_000)
-    res.writeHead(429, { 'Retry-After': String(seconds) })
-    res.end()
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-  // The clients expect more than the server admits, as callers who do not know its limit.
-  const rate = (LIMIT * 2 * 1_000) / WINDOW_MS
-  const children: ChildProcess[] = ['a', 'b', 'c'].map((name) => {
-    return fork(join(__dirname, 'sending.cjs'), [redis.server.url, url, name, String(rate)])
-  })
-  const exits = children.map((child) => once(child, 'exit'))
-  try {
-    await Promise.all(children.map((child) => once(child, 'message')))
-    await sleep(WINDOWS * WINDOW_MS + 500)
-  } finally {
-    for (const child of children) {
-      child.disconnect()
-    }
-    await Promise.all(exits)
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-  }
-  const whole = Array.from({ length: WINDOWS }, (_, index) => windows[index] ?? { admitted: 0, refused: new Map() })
-  const admitted = whole.reduce((sum, window) => sum + window.admitted, 0)
-  return { admitted, refused: whole.map(({ refused }) => [...refused.values()]) }
-}
+/** The time of a request and of its answer, and of a call to the store and of its answer, in milliseconds. */
+const DISTANCE_MS = 1
 
 // promise: client-blocks-key
 test('at most one 429 per window and process, and at least 95 % of what the server admits', async () => {
-  let measured: Measured | undefined
-  // On a machine that stops a process for many milliseconds, the requests of this time are sent
-  // together, and refused together.
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    measured = await measure()
-    const { admitted, refused } = measured
-    console.info(`admitted ${admitted} of ${LIMIT * WINDOWS}; refused by process: ${JSON.stringify(refused)}`)
-    if (admitted >= 0.95 * LIMIT * WINDOWS && Math.max(0, ...refused.flat()) <= 1) {
-      return
+  const clock = new TestClock()
+  const began = clock.now()
+  const admitted: number[] = []
+  const refused: [window: number, process: number][] = []
+  const sleep = (millis: number) => new Promise<void>((resolve) => clock.setTimeout(resolve, millis))
+  const server = async (process: number) => {
+    await sleep(DISTANCE_MS)
+    const sinceBegin = clock.now() - began
+    const number = Math.floor(sinceBegin / WINDOW_MS)
+    const count = admitted[number] ?? 0
+    const isAdmitted = count < LIMIT
+    if (isAdmitted) {
+      admitted[number] = count + 1
+    } else {
+      refused.push([number, process])
     }
+    await sleep(DISTANCE_MS)
+    const seconds = Math.ceil((WINDOW_MS - (sinceBegin % WINDOW_MS)) / 1_000)
+    return new Response('', isAdmitted ? {} : { status: 429, headers: { 'Retry-After': String(seconds) } })
   }
-  throw new Error(`no attempt of ${ATTEMPTS} was within the bounds, the last one: ${JSON.stringify(measured)}`)
-}, 180_000)
+  // The clients expect more than the server admits, as callers who do not know its limit.
+  const policy = gcra({ limit: (LIMIT * 2 * 1_000) / WINDOW_MS, period: '1s', burst: 1 })
+  const shared = new MemoryStore({ clock })
+  let isRunning = true
+  const clients = [0, 1, 2].map((process) => {
+    const store = anything(new VirtualProcess(shared, clock, () => DISTANCE_MS))
+    const limiter = new RateLimiter(policy, { store, prefix: 'sending' })
+    return new OutgoingClient({ limiter, key: 'api', retries: 10, clock, fetch: () => server(process) })
+  })
+  const callers = clients.flatMap((client) =>
+    Array.from({ length: 20 }, async () => {
+      while (isRunning) {
+        await client.fetch('https://api.example.com/')
+      }
+    }),
+  )
+  await clock.advance(WINDOWS * WINDOW_MS - 1)
+  const sum = admitted.reduce((all, count) => all + count, 0)
+  isRunning = false
+  await clock.advance(2 * WINDOW_MS)
+  await Promise.all(callers)
+  expect(sum).toBeGreaterThanOrEqual(0.95 * LIMIT * WINDOWS)
+  const pairs = refused.map((pair) => pair.join(' by '))
+  expect(pairs.filter((pair, index) => pairs.indexOf(pair) !== index)).toEqual([])
+  expect(refused.length).toBeGreaterThan(WINDOWS / 2)
+  for (const client of clients) {
+    await client.close()
+  }
+})

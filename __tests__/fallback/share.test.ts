@@ -207,6 +207,7 @@ const POLICIES: Readonly<Record<string, fc.Arbitrary<Policy>>> = {
 describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
   const processes = fc.integer({ min: 1, max: 64 })
 
+  // promise: shares-in-an-outage
   test('the laws of N processes with a share of 1 / N never exceed the law of the policy', () => {
     let checked = 0
     fc.assert(

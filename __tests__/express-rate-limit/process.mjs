@@ -3,11 +3,13 @@
 import { once } from 'node:events'
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'
+import { RedisStore } from 'tollgate'
 import { TollgateStore } from 'tollgate/express-rate-limit'
 
 const { url, limit, requests } = JSON.parse(process.argv[2])
 
-const store = new TollgateStore({ store: url, prefix: 'api' })
+const redis = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new TollgateStore({ store: redis, prefix: 'api' })
 const app = express()
 app.use(rateLimit({ windowMs: 3_600_000, limit, store, keyGenerator: () => 'everyone' }))
 app.get('/', (_req, res) => res.send('hello'))
@@ -22,4 +24,5 @@ process.send(await Promise.all(sent))
 server.close()
 server.closeAllConnections()
 await store.shutdown()
+await redis.close()
 process.disconnect()

@@ -435,7 +435,7 @@ test('the status of the store tells what is held', async () => {
 
 test('a warning tells that another limiter of the prefix has another lease', async () => {
   const warnings: string[] = []
-  const stores = [new RedisStore(redis.server.url), new RedisStore(redis.server.url)] as const
+  const stores = [1, 2].map(() => new RedisStore({ url: redis.server.url, commandTimeoutMs: 30_000 }))
   const leases = ['100ms', '200ms'] as const
   const limiters = stores.map((store, index) => {
     store.on('warning', ({ code, message }) => warnings.push(`${code} ${message}`))

@@ -328,7 +328,7 @@ test('it has no effect on the embedded store', () => {
 
 async function openServer() {
   const server = await RedisServer.start()
-  const store = new RedisStore(server.url)
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: 3_000 })
   return {
     store,
     async stop() {

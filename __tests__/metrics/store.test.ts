@@ -16,7 +16,7 @@ async function shown(collector: Collector) {
 
 test('a store that comes up, goes down, comes up again and is closed', async () => {
   await using server = await RedisServer.reserve()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 1_000 })
+  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 3_000 })
   const collector = new Collector()
   instrumentStore(store, { name: 'main', meter: collector.meter })
   const reached = (state: string) => until(`the store is ${state}`, async () => store.status().state === state)
@@ -59,7 +59,7 @@ test('pending calls are shown while they wait', async () => {
 test('after shutdown the store is not observed, and shown as down', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
-  await new RateLimiter(gcra({ limit: 10, period: '1h' }), { store, prefix: 'api' }).ready()
+  await until('it is up', async () => store.status().state === 'up')
   const collector = new Collector()
   const end = instrumentStore(store, { name: 'main', meter: collector.meter })
   expect(await shown(collector)).toEqual({ up: 1, pending: 0, outages: 0 })

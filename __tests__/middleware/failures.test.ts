@@ -2,6 +2,7 @@
 import type { Decision, OnStoreFailure } from '../../ts/index.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
 import { FRAMEWORKS, type Framework, passing, type ServedApp } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
@@ -13,7 +14,7 @@ beforeAll(async () => {
   const server = await RedisServer.start()
   store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'before' })
-  await limiter.take('ann')
+  await until('it has answered', () => limiter.take('ann'))
   await server.stop()
 })
 

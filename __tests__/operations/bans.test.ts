@@ -173,7 +173,7 @@ describe('several processes', () => {
   const opened = openedRedis()
 
   test('a limiter without bans sees the ban of another as a block', async () => {
-    await using store = new RedisStore(opened.server.url)
+    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
     const own = new RateLimiter(one, { store: opened.store, prefix: 'bans', blockFor: '2h' })
     const other = new RateLimiter(one, { store, prefix: 'bans' })
     await own.take('a')
@@ -185,7 +185,7 @@ describe('several processes', () => {
   })
 
   test('strikes of all processes count together', async () => {
-    await using store = new RedisStore(opened.server.url)
+    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
     const ban = { after: 4, within: '1h', for: '1h' } as const
     const limiters = [opened.store, store].map((store) => new RateLimiter(one, { store, prefix: 'together', ban }))
     const seen: string[] = []

@@ -1,9 +1,10 @@
 /** Takes from one key all the time, and follows the numbers in a file. Reports to its parent until this disconnects. */
 const { readFile } = require('node:fs/promises')
-const { gcra, RateLimiter, watchPolicies } = require('../../dist/index.js')
+const { gcra, RateLimiter, RedisStore, watchPolicies } = require('../../dist/index.js')
 
 const [url, file, everyMs] = process.argv.slice(2)
-const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 5 }), { store: url, prefix: 'watching' })
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 5 }), { store, prefix: 'watching' })
 const watch = watchPolicies(limiter, async () => JSON.parse(await readFile(file, 'utf8')), {
   every: `${everyMs}ms`,
   // A file that is being written is not valid JSON.
@@ -25,6 +26,7 @@ async function main() {
   }
   watch.stop()
   await limiter.close()
+  await store.close()
 }
 
 void main()

@@ -245,7 +245,8 @@ test('a permit whose answer comes after its life is an error, and is released', 
   await using proxy = await TcpProxy.start(server)
   await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 }))
   const limiter = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store, prefix: 'late' })
-  const other = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store: server.url, prefix: 'late' })
+  await using observer = new RedisStore({ url: server.url, commandTimeoutMs: 60_000 })
+  const other = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store: observer, prefix: 'late' })
   await limiter.peek('k', 0)
   for (const maxWaitMs of [0, 5_000]) {
     proxy.hold('down')

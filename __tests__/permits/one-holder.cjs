@@ -1,8 +1,9 @@
 /** Acquires one permit, tells its parent, and holds it. */
-const { concurrency, RateLimiter } = require('../../dist/index.js')
+const { concurrency, RateLimiter, RedisStore } = require('../../dist/index.js')
 
 const { url, prefix, limit, expires } = JSON.parse(process.argv[2])
-const limiter = new RateLimiter(concurrency({ limit, expires }), { store: url, prefix })
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const limiter = new RateLimiter(concurrency({ limit, expires }), { store, prefix })
 // The parent keeps it alive.
 process.on('message', () => {})
 void limiter.acquire('key', { cost: limit }).then(({ allowed }) => process.send(allowed))

@@ -1,9 +1,10 @@
 /** Waits for many permits of one key at once, holds each for a moment, and reports their times. */
 const { setTimeout: sleep } = require('node:timers/promises')
-const { concurrency, RateLimiter } = require('../../dist/index.js')
+const { concurrency, RateLimiter, RedisStore } = require('../../dist/index.js')
 
 const [url, waiters, holdMs] = process.argv.slice(2)
-const limiter = new RateLimiter(concurrency({ limit: 1 }), { store: url, prefix: 'queued' })
+const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const limiter = new RateLimiter(concurrency({ limit: 1 }), { store, prefix: 'queued' })
 const now = () => performance.timeOrigin + performance.now()
 const releasedAt = new WeakMap()
 
@@ -23,6 +24,7 @@ async function wait() {
 process.once('message', async () => {
   const grants = await Promise.all(Array.from({ length: Number(waiters) }, wait))
   await limiter.close()
+  await store.close()
   process.send(grants)
   process.disconnect()
 })

@@ -1,17 +1,9 @@
 import { leakyBucket, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { anything, failureOf } from '../failure.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 
-let server: RedisServer
-
-beforeAll(async () => {
-  server = await RedisServer.start()
-})
-
-afterAll(async () => {
-  await server.stop()
-})
+const redis = openedRedis()
 
 describe('options', () => {
   test('the policy is frozen plain data, accepted by its factory', () => {
@@ -64,14 +56,14 @@ test('a funnel takes weights while they fit, and reports when the next will fit'
 
 test('over Redis a funnel has the same results', async () => {
   const policy = leakyBucket({ capacity: 15, leak: { units: 1, every: '1h' } })
-  const funnel = new RateLimiter(policy, { store: server.url, prefix: 'funnel' })
+  const funnel = new RateLimiter(policy, { store: redis.store, prefix: 'funnel' })
   try {
     const poured = await funnel.takeMany(['a', 'a', 'a', 'a'], [7, 7, 2, 1])
     expect(poured.map(({ status }) => status)).toEqual(['allowed', 'allowed', 'refused', 'allowed-last'])
     expect(await funnel.peek('a', 16)).toMatchObject({ status: 'impossible', remaining: 0 })
     await funnel.reset('a')
     expect(await funnel.peek('a', 15)).toMatchObject({ status: 'allowed-last', remaining: 15, resetAfterMs: 0 })
-    expect(await server.command('EXISTS', 'funnel:default:lb:{a}')).toBe(0)
+    expect(await redis.server.command('EXISTS', 'funnel:default:lb:{a}')).toBe(0)
   } finally {
     await funnel.close()
   }

@@ -1,4 +1,4 @@
-import { RateLimiter, RedisStore, slidingCounter } from '../../ts/index.js'
+import { RateLimiter, slidingCounter } from '../../ts/index.js'
 import { limiterOf } from '../clock.js'
 import { drivenRedis } from '../driven-redis.js'
 import { anything, failureOf } from '../failure.js'
@@ -44,7 +44,7 @@ describe('over Redis', () => {
 
   test('two stores share the counts, and every operation works', async () => {
     const policy = slidingCounter({ limit: 3, window: '30d' })
-    const stores = [new RedisStore(redis.server.url), new RedisStore(redis.server.url)]
+    const stores = [redis.time.store(), redis.time.store()]
     const [one, other] = stores.map((store): RateLimiter => new RateLimiter(policy, { store, prefix: 'api' })) as [
       RateLimiter,
       RateLimiter,
@@ -65,7 +65,7 @@ describe('over Redis', () => {
   })
 
   test('a changed limit or window keeps the used units', async () => {
-    const store = new RedisStore(redis.server.url)
+    const store = redis.time.store()
     const taken = async (limit: number, window: number, cost: number) => {
       const limiter = new RateLimiter(slidingCounter({ limit, window }), { store, prefix: 'changed' })
       const { allowed, remaining } = await limiter.take('a', cost)

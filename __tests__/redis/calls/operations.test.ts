@@ -40,12 +40,11 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** The number of script calls since the last check. */
+/** The script calls since the last check, without the EVAL that registers policies a second after the first call. */
 async function scriptCalls(): Promise<number> {
   const info = await client.info('commandstats')
   await client.config('RESETSTAT')
-  const calls = info.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)
-  return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(info)?.[1] ?? 0)
 }
 
 /**

@@ -58,6 +58,7 @@ const GROUPS = [
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait,watch}',
+      'permits/patience',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
       'redis/calls/{distance,duplicates,faked-timers,flushes,operations}',

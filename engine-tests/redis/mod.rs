@@ -15,6 +15,7 @@ mod lifetimes;
 mod mixes;
 mod multi_policy;
 mod operations;
+mod other_numbers;
 mod recorded;
 mod scheduled;
 mod server;

@@ -23,7 +23,7 @@ local function time_of(count, q, r, n)
 end
 
 local function rate(context, source, at)
-  local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
+  local LIMIT, MAX_TIME, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 4503599627370496, 86400000000, 3600000000, 1000000
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, horizon_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
@@ -91,11 +91,14 @@ local function rate(context, source, at)
     end
     local r = p % n
     local q = (p - r) / n
-    if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
+    if b * r + n >= LIMIT then
       return
     end
     local horizon_m, horizon_p = time_of(b, q, r, n)
     local is_left = booked_until > now + MAX_WAIT
+    if horizon_m > MAX_TIME then
+      return
+    end
     if is_left then
       booked_until = 0
     end

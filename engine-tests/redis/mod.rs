@@ -16,6 +16,7 @@ mod mixes;
 mod multi_policy;
 mod operations;
 mod other_numbers;
+mod overrides;
 mod recorded;
 mod scheduled;
 mod server;

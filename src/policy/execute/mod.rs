@@ -300,17 +300,9 @@ impl PolicyEntry<'_, '_> {
         self.outcome_of(now, outcome, statuses)
     }
 
-    fn outcome_of(
-        &self,
-        now: Micros,
-        outcome: Outcome,
-        mut statuses: LimitStatuses,
-    ) -> PolicyOutcome {
+    fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
         let KeyMetadata { blocked_until, ref numbers, bans, .. } = *self.part.metadata;
         let in_force = numbers.as_ref().filter(|numbers| numbers.until > now);
-        if let Some(numbers) = in_force {
-            self.own.correct_limits(&numbers.policy, &mut statuses);
-        }
         let changes_at = in_force.map(|numbers| numbers.until);
         let ban_step = bans.step_of(blocked_until);
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }

@@ -38,7 +38,9 @@
 //! 6.3. Differences: the server's clock alone decides, an expired permit is never revived, units,
 //! and waiting in order.
 
-use super::{Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, LimitStatus, Outcome, checked_length,
+};
 use crate::time::{Micros, end_of};
 
 /// The largest limit. The units of all permits and tickets so have an exact sum in Lua.
@@ -127,6 +129,11 @@ impl PermitState {
         self.used -= self.permits.drain(..expired).map(|permit| permit.units).sum::<u64>();
         self.tickets.retain(|ticket| ticket.expires_at > now);
         self.forget_if_empty();
+    }
+
+    /// The tickets of other calls than that with this id, which is 0 if there is no such call.
+    fn tickets_but(&self, own: PermitId) -> impl Iterator<Item = &Ticket> {
+        self.tickets.iter().filter(move |ticket| ticket.id != own)
     }
 
     /// The units of the tickets before a turn; those of all tickets for a call that does not wait.
@@ -302,14 +309,52 @@ impl Concurrency {
         renewed.is_some()
     }
 
-    /// The time from which a cost fits if no permit is renewed and no ticket is.
-    fn free_at(&self, state: &PermitState, now: Micros, cost: u64) -> Micros {
+    /// The status of the limit after a request of the call with this id. The call's own ticket does
+    /// not count: it is dropped when the call stops waiting. An id of 0 is no call.
+    #[must_use]
+    pub fn status_for(
+        &self,
+        state: &PermitState,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+        own: PermitId,
+    ) -> LimitStatus {
+        let refused = outcome == Outcome::Refused;
+        let tickets = state.tickets_but(own).map(|ticket| ticket.expires_at);
+        let permits = state.permits.last().map(|permit| permit.expires_at);
+        LimitStatus {
+            limit: self.limit,
+            capacity: self.limit,
+            remaining: self.remaining_for(state, now, own),
+            retry_at: if refused { self.free_at(state, now, cost, own) } else { 0 },
+            reset_at: tickets.chain(permits).max().unwrap_or(0),
+        }
+    }
+
+    /// The largest cost that fits at a time, without the ticket of a call.
+    fn remaining_for(&self, state: &PermitState, now: Micros, own: PermitId) -> u64 {
+        let (expired, live) = state
+            .permits
+            .split_at(state.permits.partition_point(|permit| permit.expires_at <= now));
+        let free: u64 = expired.iter().map(|permit| permit.units).sum();
+        let tickets = state.tickets_but(own).filter(|ticket| ticket.expires_at > now);
+        let before: u64 = tickets.map(|ticket| ticket.units).sum();
+        if live.len() >= MAX_PERMITS {
+            return 0;
+        }
+        self.limit.saturating_sub(state.used - free + before)
+    }
+
+    /// The time from which a cost fits if no permit is renewed and no ticket is, without the ticket
+    /// of a call.
+    fn free_at(&self, state: &PermitState, now: Micros, cost: u64, own: PermitId) -> Micros {
         let mut tickets: Vec<_> =
-            state.tickets.iter().map(|ticket| (ticket.expires_at, ticket.units)).collect();
+            state.tickets_but(own).map(|ticket| (ticket.expires_at, ticket.units)).collect();
         tickets.sort_unstable();
+        let mut used = state.used + tickets.iter().map(|(_, units)| units).sum::<u64>();
         let mut tickets = tickets.into_iter().peekable();
         let mut permits = state.permits.iter();
-        let mut used = state.used + state.units_before(None);
         loop {
             let next = permits.as_slice().first();
             let ticket = |&(end, _): &(Micros, u64)| next.is_none_or(|next| end <= next.expires_at);
@@ -369,20 +414,11 @@ impl Algorithm for Concurrency {
     }
 
     fn remaining(&self, state: &PermitState, now: Micros) -> u64 {
-        let (expired, live) = state
-            .permits
-            .split_at(state.permits.partition_point(|permit| permit.expires_at <= now));
-        let free: u64 = expired.iter().map(|permit| permit.units).sum();
-        let tickets = state.tickets.iter().filter(|ticket| ticket.expires_at > now);
-        let before: u64 = tickets.map(|ticket| ticket.units).sum();
-        if live.len() >= MAX_PERMITS {
-            return 0;
-        }
-        self.limit.saturating_sub(state.used - free + before)
+        self.remaining_for(state, now, 0)
     }
 
     fn retry_at(&self, state: &PermitState, now: Micros, cost: u64) -> Micros {
-        self.free_at(state, now, cost)
+        self.free_at(state, now, cost, 0)
     }
 }
 

@@ -296,7 +296,13 @@ impl PolicyEntry<'_, '_> {
     }
 
     fn outcome_by(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
-        let statuses = self.policy(now).limit_statuses(state, now, cost, outcome);
+        let statuses = match (self.policy(now), state, self.request) {
+            (Policy::Concurrency(own), State::Permits(permits), Some(request)) => {
+                let status = own.status_for(permits, now, cost, outcome, request.id);
+                LimitStatuses::from_iter([status])
+            }
+            (policy, ..) => policy.limit_statuses(state, now, cost, outcome),
+        };
         self.outcome_of(now, outcome, statuses)
     }
 

@@ -245,6 +245,11 @@ impl PolicyEntry<'_, '_> {
         policy.normalize(state, now);
     }
 
+    /// Normalizes the state before a call with a cost. A cost of 0 only repairs it.
+    fn prepare(&mut self, now: Micros, cost: u64) {
+        if cost > 0 { self.normalize(now) } else { self.repair(now) }
+    }
+
     /// Repairs the state, as every operation but a peek does. If an override shortens a window, the
     /// window then ends one window after the override, and not after the next call.
     fn repair(&mut self, now: Micros) {
@@ -263,7 +268,7 @@ impl PolicyEntry<'_, '_> {
         {
             own.normalize(permits, now);
             let outcome = own.outcome_of(permits, now, cost, Some(request));
-            if outcome == Outcome::Admitted {
+            if outcome == Outcome::Admitted && cost > 0 {
                 own.acquire(permits, now, cost, request.id, length);
             }
             return outcome;
@@ -357,7 +362,7 @@ fn take(
             units,
         );
     }
-    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    entries.iter_mut().for_each(|entry| entry.prepare(now, cost));
     take_normalized(policies, entries, now, cost, !blocked, ban)
 }
 
@@ -402,7 +407,7 @@ fn take_up_to(
     now: Micros,
     units: u64,
 ) -> Execution {
-    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    entries.iter_mut().for_each(|entry| entry.prepare(now, units));
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     let most = if blocked { 0 } else { units };
     let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);

@@ -1,4 +1,4 @@
--- The twin of src/algorithm/concurrency.rs: units that are held by permits.
+-- The twin of src/algorithm/concurrency/mod.rs: units that are held by permits.
 --
 -- A value is the time of its latest change, the units of all permits, the number of permits and the
 -- number of tickets (four bytes each), the permits by their ends, the tickets by their turns, and

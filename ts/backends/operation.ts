@@ -95,7 +95,7 @@ export interface RenewOperation extends KnownHold {
   readonly durationUs: number
 }
 
-/** Takes units with a permit: see `src/algorithm/concurrency.rs`. */
+/** Takes units with a permit: see `src/algorithm/concurrency/mod.rs`. */
 export interface AcquireOperation {
   readonly kind: 'acquire'
   readonly units: number

@@ -72,6 +72,16 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(2)
   })
 
+  test('the retry of a call that stops waiting does not count its own turn', async () => {
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 1, expires: 500 }))
+    const held = acquired(await other.acquire('a'))
+    const late = await limiter.acquire('a', { maxWaitMs: 60 })
+    expect(late).toMatchObject({ allowed: false, decision: { status: 'refused', remaining: 0 } })
+    expect(late.decision.retryAfterMs).toBeLessThanOrEqual(500)
+    expect(late.decision.resetAfterMs).toBeLessThanOrEqual(500)
+    await held.release()
+  })
+
   test('units that are released at once go to all waiting calls that fit', async () => {
     const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, expires: '1m' }))
     const held = acquired(await other.acquire('a', { cost: 40 }))

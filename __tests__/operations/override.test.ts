@@ -8,6 +8,7 @@ import {
   slidingLog,
   slidingLogs,
   slidingWindow,
+  tiers,
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
@@ -74,18 +75,41 @@ describe.each(BACKENDS)('override: $name', (backend) => {
     expect(await low.peek('a')).toMatchObject({ limit: 9, remaining: 1 })
   })
 
-  test('the limit is that of the period of the limiter, and the capacity the largest cost', async () => {
+  test('the limit is the number that was written, and the capacity the largest cost', async () => {
     const limiter = backend.limiter(gcra({ limit: 100, period: '1m', burst: 20 }))
     expect(await limiter.peek('a')).toMatchObject({ limit: 100, capacity: 20, used: 0, remaining: 20 })
     await limiter.override('a', { limit: 250 }, { ttl: '1h' })
     expect(await limiter.take('a', 5)).toMatchObject({ limit: 250, capacity: 20, used: 5, remaining: 15 })
     await limiter.override('a', { limit: 1, period: '1s', burst: 30 }, { ttl: '1h' })
-    expect(await limiter.take('a')).toMatchObject({ limit: 60, capacity: 30 })
-    expect((await limiter.peek('a')).policies.default).toMatchObject({ limit: 60, capacity: 30 })
-    await limiter.override('a', { limit: 7, period: '8m' }, { ttl: '1h' })
-    expect((await limiter.peek('a')).limit).toBe(0)
+    expect(await limiter.take('a')).toMatchObject({ limit: 1, capacity: 30 })
+    expect((await limiter.peek('a')).policies.default).toMatchObject({ limit: 1, capacity: 30 })
+    for (const period of ['1h', '7m', '8d'] as const) {
+      await limiter.override('a', { limit: 500, period }, { ttl: '1h' })
+      const answers = [await limiter.take('a'), await limiter.peek('a'), await limiter.takeUpTo('a', 3)]
+      for (const { limit, policies } of answers) {
+        expect([limit, policies.default.limit]).toEqual([500, 500])
+      }
+    }
+    limiter.update(gcra({ limit: 90, period: '1m', burst: 20 }))
+    expect((await limiter.peek('a')).limit).toBe(500)
+    await limiter.clearOverride('a')
+    expect((await limiter.peek('a')).limit).toBe(90)
     const bucket = backend.limiter(tokenBucket({ capacity: 5, refill, debt: 3 }))
     expect(await bucket.take('a', 2)).toMatchObject({ limit: 5, capacity: 8, used: 2, remaining: 6 })
+  })
+
+  test('the written limit is reported among several policies, and in every tier', async () => {
+    const rate = gcra({ limit: 100, period: '1m' })
+    const several = backend.limiter({ rate, day: fixedWindow({ limit: 900, window: '1d' }) })
+    await several.override('a', { rate: { limit: 500, period: '1h' } }, { ttl: '1h' })
+    for (const { policies } of [await several.take('a'), await several.peek('a')]) {
+      expect([policies.rate.limit, policies.day.limit]).toEqual([500, 900])
+    }
+    const tiered = backend.tiered(tiers({ free: rate, pro: gcra({ limit: 1_000, period: '1s' }) }))
+    await tiered.override('a', { limit: 500, period: '1h' }, { ttl: '1h', tier: 'pro' })
+    for (const tier of ['free', 'pro'] as const) {
+      expect([(await tiered.take('a', { tier })).limit, (await tiered.peek('a', { tier })).limit]).toEqual([500, 500])
+    }
   })
 
   test('a set of policies: the named ones are overridden, and the others need no key', async () => {
@@ -100,6 +124,11 @@ describe.each(BACKENDS)('override: $name', (backend) => {
     expect(await limitsOf()).toEqual([3, 40, 100])
     await limiter.override(key, { ip: { limit: 30 }, all: { limit: 200 } }, { ttl: '1h' })
     expect(await limitsOf()).toEqual([30, 40, 200])
+    await limiter.override({ ip: '1', global: true }, { ip: { limit: 31 }, all: { limit: 201 } }, { ttl: '1h' })
+    await limiter.override({ account: 'ann', global: true }, { account: { limit: 41 } }, { ttl: '1h' })
+    expect(await limitsOf()).toEqual([31, 41, 201])
+    await limiter.override({ global: true }, { all: { limit: 200 } }, { ttl: '1h' })
+    await limiter.override({}, { all: { limit: 200 } }, { ttl: '1h' })
     await limiter.clearOverride(key)
     expect(await limitsOf()).toEqual([3, 4, 200])
     await limiter.clearOverride({ global: true })
@@ -108,6 +137,13 @@ describe.each(BACKENDS)('override: $name', (backend) => {
       code: 'INVALID_KEY',
       message: 'key.account must be a string, got undefined',
     })
+    for (const global of [false, 'yes']) {
+      const key = anything({ ip: '1', global })
+      await expect(limiter.override(key, { ip: { limit: 5 } }, { ttl: '1h' })).rejects.toMatchObject({
+        code: 'INVALID_KEY',
+        message: expect.stringContaining('key.global must be true'),
+      })
+    }
   })
 
   test('a record of one policy takes its override by name', async () => {

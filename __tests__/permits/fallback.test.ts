@@ -1,5 +1,13 @@
 /** Permits while Redis is away, in each mode of `onStoreFailure`. */
-import { type Acquired, concurrency, type Permit, RateLimiter, RedisStore } from '../../ts/index.js'
+import { PermitPool } from '../../ts/api/permit-pool.js'
+import { engine } from '../../ts/backends/addon.js'
+import { openBackend } from '../../ts/backends/fallback/on-store-failure.js'
+import type { LimiterBackend, Store } from '../../ts/backends/limiter-backend.js'
+import { type Acquired, concurrency, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
+import { Keys } from '../../ts/input/keys.js'
+import { timeOf } from '../../ts/platform/waiting-time.js'
+import { policySetOf } from '../../ts/policies/policy-set.js'
+import { TestClock } from '../../ts/testing/index.js'
 import { rejectionOf } from '../failure.js'
 import { failing, fallbackLimiter, knownDown } from '../fallback/help.js'
 import { RedisServer } from '../servers/redis-server.js'
@@ -65,6 +73,36 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     await limiter.close()
     expect(held[1]?.signal.aborted).toBe(true)
   })
+})
+
+// promise: permit-share-lives-share
+test('a permit of the share lives from the decision of the share on, however long the store took to fail', async () => {
+  const clock = new TestClock()
+  const policySet = policySetOf(concurrency({ limit: 4, expires: 100 }))
+  const failing = {
+    isDown: false,
+    origin: {},
+    policySet,
+    execute: async () => {
+      await clock.sleep(1_000)
+      throw new TollgateError('STORE_TIMEOUT', 'no answer', { charged: 'unknown' })
+    },
+  } as unknown as LimiterBackend
+  const store = {
+    address: 'shared.test:6379',
+    engine: { ...engine, elapsedMs: () => clock.now() },
+    open: () => failing,
+  } as unknown as Store
+  const onStoreFailure = { embedded: { share: 0.5 } }
+  const backend = openBackend(store, { prefix: 'late', policySet, tag: undefined }, onStoreFailure)
+  const pool = new PermitPool(timeOf(clock))
+  for (const maxWaitMs of [0, 5_000]) {
+    const call = { units: 1, maxWaitMs, signal: undefined, tag: undefined, tier: undefined }
+    const permit = acquired(await clock.advanceUntil(pool.acquire(() => backend, new Keys(['k'], undefined), call)))
+    expect(permit.decision.source).toBe('fallback')
+    expect(permit.signal.aborted).toBe(false)
+    await permit.release()
+  }
 })
 
 // promise: permits-law

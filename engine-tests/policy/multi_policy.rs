@@ -112,6 +112,10 @@ pub(crate) fn judge(
             let (expected, several) = oracle.take(now, *cost);
             prop_assert_eq!(told(executed.response.decision), expected);
             prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
+            prop_assert_eq!(
+                executed.response.decision.limit,
+                several.limits[several.reported].limit
+            );
             let ban = oracle.ban(now).filter(|_| expected.status == Status::Blocked);
             prop_assert_eq!(executed.response.ban.as_deref(), ban.as_ref());
             let units = if admitted(expected.status) { *cost } else { 0 };
@@ -122,6 +126,10 @@ pub(crate) fn judge(
             prop_assert_eq!(executed.units, granted);
             prop_assert_eq!(told(executed.response.decision), expected);
             prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
+            prop_assert_eq!(
+                executed.response.decision.limit,
+                several.limits[several.reported].limit
+            );
         }
         Operation::Penalize { units } => {
             let penalize = |&number: &usize| oracle.penalize(number, now, *units);

@@ -420,14 +420,11 @@ impl CompoundOracle {
         self.tell(&alone, &retry_at, status)
     }
 
-    /// [`Algorithm::limit`] in the limiter's own period, if it is not the largest cost.
+    /// The number that the user wrote, also in an override, if it is not the largest cost.
     fn main_number(&self, number: usize, now: u64) -> Option<u64> {
-        match (self.pairs[number].0, self.spec(number, now)) {
-            (Spec::Gcra(limiters), Spec::Gcra(own)) => {
-                let each = [own.units, limiters.period, own.period].map(u128::from);
-                Some((each[0] * each[1] / each[2]).min((1 << 53) - 1) as u64)
-            }
-            (_, Spec::Continuous(own) | Spec::Interval(own)) => Some(own.rate.burst),
+        match self.spec(number, now) {
+            Spec::Gcra(own) => Some(own.units),
+            Spec::Continuous(own) | Spec::Interval(own) => Some(own.rate.burst),
             _ => None,
         }
     }

@@ -15,6 +15,8 @@ mod lifetimes;
 mod mixes;
 mod multi_policy;
 mod operations;
+mod other_numbers;
+mod overrides;
 mod recorded;
 mod scheduled;
 mod server;

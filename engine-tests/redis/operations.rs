@@ -149,7 +149,8 @@ fn operation(
         2..=4 => refund(step, policies, memory, units),
         10..=11 if kind == Kind::Onward => {
             let hold = (number as u128).to_le_bytes();
-            Operation::Reserve { cost: units, hold, lasting: units * 150_000 }
+            let cost = if step.choice.is_multiple_of(11) { 0 } else { units };
+            Operation::Reserve { cost, hold, lasting: units * 150_000 }
         }
         12..=13 if kind == Kind::Onward => settle(step, policies, memory, units),
         14..=15 if kind == Kind::Onward => renew(step, memory, units),
@@ -184,7 +185,7 @@ fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
     let lasting = units * 120_000;
     match held.take(4).nth(step.choice / 3 % 4) {
         Some(hold) if step.choice.is_multiple_of(3) => Operation::Renew { hold, lasting },
-        Some(hold) => Operation::Extend { hold, cost: 1 + units / 2, lasting },
+        Some(hold) => Operation::Extend { hold, cost: units / 2, lasting },
         None => Operation::Take { cost: units },
     }
 }
@@ -329,7 +330,7 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
                 Operation::Reserve { hold, .. } | Operation::Extend { hold, .. } => Some(*hold),
                 _ => None,
             };
-            if (is_take || hold.is_some()) && executed.units > 0 {
+            if (is_take || hold.is_some()) && (executed.units > 0 || hold.is_some()) {
                 let (told, units) = (executed.response.clone(), executed.units);
                 calls.push(Call { keys: keys.clone(), told, units, hold });
             }

@@ -1,4 +1,4 @@
--- The twin of src/algorithm/concurrency.rs: units that are held by permits.
+-- The twin of src/algorithm/concurrency/mod.rs: units that are held by permits.
 --
 -- A value is the time of its latest change, the units of all permits, the number of permits and the
 -- number of tickets (four bytes each), the permits by their ends, the tickets by their turns, and
@@ -130,7 +130,7 @@ local function concurrency(context, source, at)
     return { id = request.id, since = since }
   end
 
-  -- The units of the tickets before a turn; those of all tickets without a turn.
+  -- The units of the tickets before a turn.
   local function units_before(book, turn)
     local units = 0
     for _, ticket in ipairs(book.tickets) do
@@ -141,6 +141,19 @@ local function concurrency(context, source, at)
       units = units + ticket.units
     end
     return units
+  end
+
+  -- The tickets of other calls than the call for a permit, whose own ticket is dropped when it stops
+  -- waiting; their units, and the time at which the last of them expires.
+  local function other_tickets(book)
+    local request, tickets, units, last = context.permit_request, {}, 0, 0
+    for _, ticket in ipairs(book.tickets) do
+      if not request or ticket.id ~= request.id then
+        tickets[#tickets + 1] = ticket
+        units, last = units + ticket.units, max(last, ticket.expires_at)
+      end
+    end
+    return tickets, units, last
   end
 
   local function outcome_of(key, cost)
@@ -263,18 +276,12 @@ local function concurrency(context, source, at)
   -- The time from which a cost fits if nothing is renewed.
   local function free_at(book, cost)
     -- Mostly all tickets expire before the permits, and need not be sorted.
-    local last_ticket, permits_free_at = 0, free_of_permits_at(book, cost)
-    for _, ticket in ipairs(book.tickets) do
-      last_ticket = max(last_ticket, ticket.expires_at)
-    end
+    local tickets, ticket_units, last_ticket = other_tickets(book)
+    local permits_free_at = free_of_permits_at(book, cost)
     if permits_free_at >= last_ticket then
       return permits_free_at
     end
-    local used, count, position = book.used + units_before(book), book.count, 1
-    local tickets = {}
-    for index, ticket in ipairs(book.tickets) do
-      tickets[index] = ticket
-    end
+    local used, count, position = book.used + ticket_units, book.count, 1
     table.sort(tickets, function(a, b) return a.expires_at < b.expires_at end)
     local next_ticket = 1
     while true do
@@ -296,12 +303,9 @@ local function concurrency(context, source, at)
     end
   end
 
-  local function reset_at(book)
-    local last = book.count > 0 and unpack_struct('>d', book.permits, #book.permits - SIZE + 1) or 0
-    for _, ticket in ipairs(book.tickets) do
-      last = max(last, ticket.expires_at)
-    end
-    return last
+  -- The end of the last permit; 0 if there is none.
+  local function end_of_permits(book)
+    return book.count > 0 and unpack_struct('>d', book.permits, #book.permits - SIZE + 1) or 0
   end
 
   local function encode_state(key, cost, outcome)
@@ -309,9 +313,10 @@ local function concurrency(context, source, at)
     if not book then
       return pack('>dddd', 0, 0, 0, 0)
     end
-    local remaining = book.count < MAX_PERMITS and max(0, limit - book.used - units_before(book)) or 0
+    local _, ticket_units, last_ticket = other_tickets(book)
+    local remaining = book.count < MAX_PERMITS and max(0, limit - book.used - ticket_units) or 0
     local retry_at = outcome == OUTCOME_REFUSED and free_at(book, cost) or 0
-    return pack('>dddd', limit, remaining, retry_at, reset_at(book))
+    return pack('>dddd', limit, remaining, retry_at, max(end_of_permits(book), last_ticket))
   end
 
   local function write_permits(key)
@@ -325,7 +330,10 @@ local function concurrency(context, source, at)
       parts[index + 2] = pack(TICKET, ticket.since, ticket.id, ticket.units, ticket.expires_at)
     end
     parts[#parts + 1] = 'P'
-    local last = reset_at(book)
+    local last = end_of_permits(book)
+    for _, ticket in ipairs(book.tickets) do
+      last = max(last, ticket.expires_at)
+    end
     -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local ttl = last > now and math.ceil((last - now) / 1000) + 1 or 0
     return write_string(context, key, write_modes[key], table.concat(parts), ttl)

@@ -86,10 +86,13 @@ for call = 1, is_simple and call_count or 0 do
     permits, last_end = permits .. pack('>dddd', expires_at, id, added, added_length), expires_at
     used, count, is_changed = used + added, count + 1, true
   end
+  -- The tickets of other calls: the own one is dropped when the call stops waiting.
   local ticket_units, ticket_end = 0, 0
-  for ticket = 17, #tickets, 32 do
-    local units, expires_at = unpack_struct('>dd', tickets, ticket)
-    ticket_units, ticket_end = ticket_units + units, max(ticket_end, expires_at)
+  for ticket = 9, #tickets, 32 do
+    local other_id, units, expires_at = unpack_struct('>ddd', tickets, ticket)
+    if operation ~= OPERATION_ACQUIRE or other_id ~= id then
+      ticket_units, ticket_end = ticket_units + units, max(ticket_end, expires_at)
+    end
   end
   if outcome == OUTCOME_REFUSED then
     -- The time from which the cost fits if nothing is renewed; the tickets expire earlier.

@@ -115,7 +115,7 @@ local function new_operations(context)
       return true
     end)
     -- If nothing is granted, the call is not counted as refused.
-    take(context, group, keys, math.max(granted, 1), nil, granted == 0)
+    take(context, group, keys, math.max(granted, math.min(units, 1)), nil, granted == 0)
     return after, granted
   end
 
@@ -288,10 +288,11 @@ local function new_operations(context)
     holds = holds or new_holds(context)
     local hold_number, id, cost, duration, after = unpack_struct('>I2c16dd', context.request, at)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
-    local admitted = take(context, group, keys, cost, hold_number > 0 and function()
+    -- A cost of 0 charges nothing, and so needs no hold.
+    local admitted = take(context, group, keys, cost, hold_number > 0 and cost > 0 and function()
       return holds.add(hold_key, id, cost, end_of(context, duration))
     end)
-    if admitted then
+    if admitted and cost > 0 then
       holds.undo_on_failure(group, first, function()
         holds.remove(hold_key, id, cost)
       end)
@@ -309,10 +310,10 @@ local function new_operations(context)
       return after_all, 0, struct.pack('>d', 0)
     end
     local total = math.min(held + cost, 9007199254740991)
-    local admitted = take(context, group, keys, cost, function()
+    local admitted = take(context, group, keys, cost, cost > 0 and function()
       return holds.change(hold_key, id, held, total, math.max(expires_at, end_of(context, duration)))
     end)
-    if admitted then
+    if admitted and cost > 0 then
       holds.undo_on_failure(group, first, function()
         holds.change(hold_key, id, total, held, expires_at)
       end)
@@ -387,7 +388,7 @@ local function new_operations(context)
     local cost, id, waited, after = unpack_struct('>ddd', context.request, at)
     context.permit_request = { id = id, waited = waited }
     local is_admitted = take(context, group, keys, cost, nil, waited >= 0)
-    if not is_admitted and not group.is_stale then
+    if not is_admitted and cost > 0 and not group.is_stale then
       queue(group, keys, cost)
     end
     context.permit_request = nil

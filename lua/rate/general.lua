@@ -7,7 +7,8 @@
 --
 -- A policy is P', N', burst, the capacity (burst less the debt), the initial units, the time of one
 -- unit, the time to full, and the TTL step. Times are two doubles, whole microseconds and N'-ths;
--- the TTL step is one.
+-- the TTL step is one. An override continues with the limit that the user wrote, for the reader of
+-- the reply.
 --
 -- A state in the reply is the arrival. If its numbers differ from the policy's or a slot is booked,
 -- P', N', burst, 1 if it lingers, and the latest slot follow in the further doubles.
@@ -23,7 +24,7 @@ local function time_of(count, q, r, n)
 end
 
 local function rate(context, source, at)
-  local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
+  local LIMIT, MAX_TIME, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 4503599627370496, 86400000000, 3600000000, 1000000
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, horizon_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
@@ -91,10 +92,13 @@ local function rate(context, source, at)
     end
     local r = p % n
     local q = (p - r) / n
-    if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
+    if b * r + n >= LIMIT then
       return
     end
     local horizon_m, horizon_p = time_of(b, q, r, n)
+    if horizon_m > MAX_TIME then
+      return
+    end
     local is_left = booked_until > now + MAX_WAIT
     if is_left then
       booked_until = 0
@@ -351,6 +355,7 @@ local function rate(context, source, at)
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
     outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
-    mark_rewrite = mark_rewrite, write = write_rate, booking_functions = booking_functions,
+    accepts_override = function(override) return #override == 88 end, mark_rewrite = mark_rewrite,
+    write = write_rate, booking_functions = booking_functions,
   }
 end

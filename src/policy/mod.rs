@@ -167,16 +167,6 @@ impl Policy {
         }
     }
 
-    /// Corrects the reported limits of an override, by the limiter's own policy. A store may keep an
-    /// override's rate in lowest terms: of `gcra` it reports the units in the limiter's period.
-    pub(crate) fn correct_limits(&self, by: &Self, statuses: &mut LimitStatuses) {
-        if let (Self::Gcra(own), Some(rate)) = (self, by.rate()) {
-            for status in statuses {
-                status.limit = own.limit_at(rate);
-            }
-        }
-    }
-
     /// The limit of units at a time, if the policy is one.
     #[must_use]
     pub fn concurrency(&self) -> Option<&Concurrency> {

@@ -209,7 +209,12 @@ pub fn take_all(
     let by_number = || policies.named().iter().map(|named| &named.policy).enumerate();
     let outcome = |(number, policy): (usize, &Policy)| {
         let state = states.of(number);
-        policy.normalize(state, now);
+        // A cost of 0 only repairs the state.
+        if cost > 0 {
+            policy.normalize(state, now);
+        } else {
+            policy.charge(state, now, 0);
+        }
         policy.outcome(state, now, cost)
     };
     let outcomes: PerPolicy<_> = by_number().map(outcome).collect();

@@ -2,8 +2,8 @@
 export interface PolicyNumbers {
   /**
    * The main number of the policy, as it was written: the `limit` of `gcra` and of windows, the
-   * `capacity` of buckets. Under an override of `gcra` it is the units that the override's rate gives
-   * in the `period` of the limiter's own policy, rounded down.
+   * `capacity` of buckets. Under an override it is the number of the override, whose period or window
+   * may be another one.
    */
   readonly limit: number
   /**

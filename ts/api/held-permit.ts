@@ -12,7 +12,10 @@ export interface PermitRequest {
   readonly units: number
   /** Its life from a renewal on, in milliseconds. */
   readonly expiresMs: number
-  /** The time at which the store was asked for it, by the clock of the pool. */
+  /**
+   * The time at which the store was asked for it, by the clock of the pool; for a permit of the embedded
+   * share the time at which the share decided.
+   */
   readonly since: number
   readonly currentBackend: () => LimiterBackend
 }

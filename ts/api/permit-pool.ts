@@ -136,11 +136,13 @@ export class PermitPool {
     }
     this.#requests++
     try {
-      const { decision } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
+      const { decision, decidedAtMs } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
+      // The life of a permit of the embedded share begins when the share decides, after the store has failed.
+      const granted = decidedAtMs === undefined ? asked : { ...asked, since: decidedAtMs }
       // The answer may come after the life of the permit, because the process or the network stood still.
-      const isLost = decision.allowed && decision.source !== 'none' && isAboutToExpire(asked, this.#time.elapsedMs())
+      const isLost = decision.allowed && decision.source !== 'none' && isAboutToExpire(granted, this.#time.elapsedMs())
       if (!this.#isClosed && !isLost) {
-        return { decision, asked }
+        return { decision, asked: granted }
       }
       void this.#leave(currentBackend, keys, id, decision.source)
       if (!this.#isClosed) {

@@ -116,12 +116,17 @@ export class Waiter {
  * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
  * the first one every {@link POLL_MS}, and for more with each permit that it gets: a request for a call
  * that has to wait anyway would cost the store time, the more the more calls wait.
+ *
+ * Whatever requests are under way for other calls, such as the last ones of calls that stop waiting: the
+ * first call has a request of its own under way, or {@link POLL_MS} at most since the answer to the last.
  */
 export class PermitQueue {
   readonly #calls: PermitQueueCalls
   readonly #waiters: Waiter[] = []
   /** The timer of the next request; `undefined` if the store has not refused a call. */
   #timer: NodeJS.Timeout | undefined
+  /** The time for which it was set. */
+  #timerMs = 0
   #asking = 0
   /** Whether the store has refused a call since the queue was empty. */
   #hasRefused = false
@@ -149,6 +154,8 @@ export class PermitQueue {
       const isNext = this.#asking === this.#waiters.length - 1 && this.#asking < this.#window
       if (isNext && !this.#hasRefused) {
         void this.#ask(waiter, waiter.since)
+      } else {
+        this.#askIfIdle()
       }
     })
   }
@@ -168,10 +175,10 @@ export class PermitQueue {
 
   /** Asks for the first call now, because units have been released. */
   askNow(): void {
-    if (this.#asking > 0) {
+    if (this.#waiters[0]?.isAsking === true) {
       this.#hasReleased = true
     } else if (this.#timer !== undefined) {
-      this.#askFirst()
+      this.#endPoll()
     }
   }
 
@@ -182,23 +189,28 @@ export class PermitQueue {
     }
   }
 
-  #askFirst(): void {
+  #endPoll(): void {
     this.#calls.time.clearTimeout(this.#timer)
     this.#timer = undefined
-    if (this.#asking === 0) {
-      this.#askNext()
-    }
+    this.#askIfIdle()
   }
 
   /**
-   * Asks for the first calls, up to the window. All of them have the same time, and those after the
-   * first one have no tickets, so that the store sees them in their order.
+   * Asks for the first calls, up to the window, unless the first one has a request under way or is
+   * asked for later. All of them have the same time, and those after the first one have no tickets, so
+   * that the store sees them in their order.
    */
-  #askNext(): void {
+  #askIfIdle(): void {
+    const [first] = this.#waiters
+    if (first === undefined || first.isAsking || this.#timer !== undefined) {
+      return
+    }
     this.#hasReleased = false
     const now = this.#calls.time.now()
     for (const waiter of this.#waiters.slice(0, this.#window)) {
-      void this.#ask(waiter, now)
+      if (!waiter.isAsking) {
+        void this.#ask(waiter, now)
+      }
     }
   }
 
@@ -219,9 +231,7 @@ export class PermitQueue {
         waiter.reject(error)
       }
     }
-    if (this.#timer === undefined && this.#asking === 0) {
-      this.#askNext()
-    }
+    this.#askIfIdle()
     this.#endIfEmpty()
   }
 
@@ -257,18 +267,25 @@ export class PermitQueue {
     } else if (decision.status === 'refused') {
       this.#hasRefused = true
       this.#window = 1
-      this.#pollAfter(decision)
+      if (waiter === this.#waiters[0]) {
+        this.#pollAfter(decision)
+      }
     }
   }
 
+  /** Asks for the first call later, after a refusal of it. */
   #pollAfter({ policy, retryAfterMs }: Refused): void {
-    if (this.#timer === undefined && this.#waiters.length > 0) {
-      // A rate admits the call no earlier than this.
-      const isConcurrency = this.#calls.isConcurrency(policy)
-      const pollMs = this.#hasReleased ? 0 : POLL_MS
-      const delayMs = isConcurrency ? pollMs : Math.max(pollMs, Math.min(retryAfterMs, 1_000))
-      this.#timer = this.#calls.time.setTimeout(() => this.#askFirst(), delayMs)
-    }
+    // A rate admits the call no earlier than this.
+    const isConcurrency = this.#calls.isConcurrency(policy)
+    const pollMs = this.#hasReleased ? 0 : POLL_MS
+    this.#setTimer(isConcurrency ? pollMs : Math.max(pollMs, Math.min(retryAfterMs, 1_000)))
+  }
+
+  #setTimer(delayMs: number): void {
+    const { time } = this.#calls
+    time.clearTimeout(this.#timer)
+    this.#timerMs = delayMs
+    this.#timer = time.setTimeout(() => this.#endPoll(), delayMs)
   }
 
   #onLate(waiter: Waiter): void {
@@ -288,7 +305,12 @@ export class PermitQueue {
   }
 
   #remove(waiter: Waiter): void {
-    this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+    const index = this.#waiters.indexOf(waiter)
+    this.#waiters.splice(index, 1)
+    if (index === 0 && this.#timer !== undefined && this.#timerMs > POLL_MS) {
+      // The rate may admit the next call earlier.
+      this.#setTimer(POLL_MS)
+    }
     if (this.#waiters.length === 0) {
       this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined

@@ -274,7 +274,8 @@ export interface RateLimiter<
    * for numbers that the policy does not allow, and with `STORE_FULL` if the embedded store has no
    * room for the key.
    *
-   * @param key - The key, or the parts of it that the overridden policies count by.
+   * @param key - The key, or at least the parts of it that the overridden policies count by. A policy
+   * that counts all calls together needs none; `global: true` may be given.
    * @param numbers - The numbers that differ from the limiter's; for several policies by policy
    * name. With tiers they differ from those of `options.tier`, and the override decides the key's
    * calls in all tiers.

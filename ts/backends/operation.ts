@@ -95,7 +95,7 @@ export interface RenewOperation extends KnownHold {
   readonly durationUs: number
 }
 
-/** Takes units with a permit: see `src/algorithm/concurrency.rs`. */
+/** Takes units with a permit: see `src/algorithm/concurrency/mod.rs`. */
 export interface AcquireOperation {
   readonly kind: 'acquire'
   readonly units: number
@@ -145,6 +145,11 @@ export interface OperationResult {
   readonly held?: number
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
+  /**
+   * For an {@link AcquireOperation} that a fallback decided: the time before its decision, in milliseconds of
+   * {@link Engine.elapsedMs}. The store may have failed long after the call was made.
+   */
+  readonly decidedAtMs?: number
 }
 
 /** The place where a change was applied, from the source of the decision after it. */

@@ -40,7 +40,7 @@ export class KeyReader {
 
   /** Reads a key with all of its parts. */
   read(key: unknown, tag: string | undefined): Keys {
-    return this.#readParts(key, tag, () => true)
+    return this.#readParts(key, tag, this.#namedDimensions, () => true)
   }
 
   /** Reads the given parts of a key. `global` is given as `true`. */
@@ -62,17 +62,29 @@ export class KeyReader {
     return new Keys(keys, tag)
   }
 
-  /** Reads a key that has at least the parts of these dimensions. The other parts are omitted. */
+  /**
+   * Reads a key that has at least the parts of these dimensions. The other parts are omitted. `global` may be
+   * given as `true`.
+   */
   readDimensions(key: unknown, tag: string | undefined, dimensions: ReadonlySet<number>): Keys {
-    return this.#readParts(key, tag, (dimension) => dimensions.has(dimension))
+    return this.#readParts(key, tag, this.#dimensions ?? [], (dimension) => dimensions.has(dimension))
   }
 
-  #readParts(key: unknown, tag: string | undefined, isWanted: (dimension: number) => boolean): Keys {
+  /** @param names - The parts that the key may have. */
+  #readParts(
+    key: unknown,
+    tag: string | undefined,
+    names: readonly string[],
+    isWanted: (dimension: number) => boolean,
+  ): Keys {
     const dimensions = this.#dimensions
     if (dimensions === undefined) {
       return new Keys([key as string], tag)
     }
-    const parts = this.#partsOf(key, this.#namedDimensions)
+    const parts = this.#partsOf(key, names)
+    if (Object.hasOwn(parts, GLOBAL)) {
+      globalOf(parts[GLOBAL])
+    }
     const keys = dimensions.map((dimension, index) => {
       if (!isWanted(index)) {
         return undefined

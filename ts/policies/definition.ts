@@ -60,7 +60,7 @@ export interface AlgorithmDefinition<P> {
    * leased.
    */
   lease?(policy: P, units: number): Partial<P> | undefined
-  /** Decodes the stored numbers of an override: those of `push_policy` in src/redis/codec/. */
+  /** Decodes the stored numbers of an override: those of `push_override` in src/redis/codec/. */
   decodeOverride(numbers: readonly number[]): OverrideNumbers
 }
 

@@ -8,17 +8,13 @@
 
 use super::{Rate, RateBased, RateOptions};
 use crate::algorithm::InvalidNumber;
-use crate::algorithm::rate::arrival::RateNumbers;
-use crate::time::{MAX_SAFE, Micros};
+use crate::time::Micros;
 
 const OPTIONS: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
 
 /// `limit` units per `period`, evenly, and up to `burst` at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gcra {
-    rate: Rate,
-    period: Micros,
-}
+pub struct Gcra(Rate);
 
 impl Gcra {
     /// `limit` units in each `period`, and up to `burst` of them at once.
@@ -26,34 +22,14 @@ impl Gcra {
     /// # Errors
     /// [`InvalidNumber`] for a number that is 0 or too large to count exactly.
     pub fn new(limit: u64, period: Micros, burst: u64) -> Result<Self, InvalidNumber> {
-        let rate = Rate::new(&OPTIONS, limit, period, burst)?.with_limit(limit);
-        Ok(Self { rate, period })
+        Ok(Self(Rate::new(&OPTIONS, limit, period, burst)?.with_limit(limit)))
     }
-
-    /// The units in this policy's period at the rate of an override, rounded down. The period of an
-    /// override is unknown: a state has a rate in lowest terms.
-    pub(crate) fn limit_at(&self, rate: &Rate) -> u64 {
-        let RateNumbers { units, period, .. } = rate.numbers();
-        multiplied_and_divided(units, self.period, period).min(MAX_SAFE)
-    }
-}
-
-/// a·b/c, rounded down, of numbers below 2^53; at most `u64::MAX`. The product may need more than 64
-/// bits. A division of 128 bits would make the WebAssembly module 1 % larger.
-fn multiplied_and_divided(a: u64, b: u64, c: u64) -> u64 {
-    let (mut quotient, mut rest) = (0_u64, 0);
-    for bit in (0..53).rev() {
-        rest = 2 * rest + if a >> bit & 1 > 0 { b } else { 0 };
-        quotient = quotient.saturating_mul(2).saturating_add(rest / c);
-        rest %= c;
-    }
-    quotient
 }
 
 impl RateBased for Gcra {
     #[inline]
     fn rate(&self) -> &Rate {
-        &self.rate
+        &self.0
     }
 }
 
@@ -75,25 +51,6 @@ mod tests {
             }
         }
         assert_eq!(admitted, [0, 0, 0, 100_000, 200_000, 300_000]);
-    }
-
-    #[test]
-    fn products_of_53_bits_are_divided_exactly() {
-        const MAX: u64 = MAX_SAFE;
-        for (a, b, c) in [(0, 7, 3), (7, 3, 2), (MAX, MAX, MAX), (MAX, 3, 7), (5, MAX, MAX - 1)] {
-            let exact = u128::from(a) * u128::from(b) / u128::from(c);
-            assert_eq!(u128::from(multiplied_and_divided(a, b, c)), exact, "{a} {b} {c}");
-        }
-        assert_eq!(multiplied_and_divided(MAX, MAX, 1), u64::MAX);
-    }
-
-    #[test]
-    fn the_limit_at_another_rate_is_that_of_the_own_period() {
-        let own = Gcra::new(100, 60_000_000, 20).unwrap();
-        assert_eq!(own.limit(), 100);
-        let at = |limit, period| own.limit_at(Gcra::new(limit, period, 1).unwrap().rate());
-        assert_eq!([at(250, 60_000_000), at(1, 1_000_000), at(7, 480_000_000)], [250, 60, 0]);
-        assert_eq!(at(1_000_000_000, 1), MAX_SAFE);
     }
 
     #[test]

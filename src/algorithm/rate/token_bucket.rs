@@ -44,6 +44,13 @@ impl TokenBucket {
     }
 }
 
+impl TokenBucket {
+    /// The same bucket for a rate whose main number is another one than the capacity.
+    pub(crate) fn with_limit(self, limit: u64) -> Self {
+        Self(self.0.with_limit(limit))
+    }
+}
+
 impl RateBased for TokenBucket {
     #[inline]
     fn rate(&self) -> &Rate {

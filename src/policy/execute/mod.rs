@@ -245,6 +245,11 @@ impl PolicyEntry<'_, '_> {
         policy.normalize(state, now);
     }
 
+    /// Normalizes the state before a call with a cost. A cost of 0 only repairs it.
+    fn prepare(&mut self, now: Micros, cost: u64) {
+        if cost > 0 { self.normalize(now) } else { self.repair(now) }
+    }
+
     /// Repairs the state, as every operation but a peek does. If an override shortens a window, the
     /// window then ends one window after the override, and not after the next call.
     fn repair(&mut self, now: Micros) {
@@ -263,7 +268,7 @@ impl PolicyEntry<'_, '_> {
         {
             own.normalize(permits, now);
             let outcome = own.outcome_of(permits, now, cost, Some(request));
-            if outcome == Outcome::Admitted {
+            if outcome == Outcome::Admitted && cost > 0 {
                 own.acquire(permits, now, cost, request.id, length);
             }
             return outcome;
@@ -296,21 +301,19 @@ impl PolicyEntry<'_, '_> {
     }
 
     fn outcome_by(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
-        let statuses = self.policy(now).limit_statuses(state, now, cost, outcome);
+        let statuses = match (self.policy(now), state, self.request) {
+            (Policy::Concurrency(own), State::Permits(permits), Some(request)) => {
+                let status = own.status_for(permits, now, cost, outcome, request.id);
+                LimitStatuses::from_iter([status])
+            }
+            (policy, ..) => policy.limit_statuses(state, now, cost, outcome),
+        };
         self.outcome_of(now, outcome, statuses)
     }
 
-    fn outcome_of(
-        &self,
-        now: Micros,
-        outcome: Outcome,
-        mut statuses: LimitStatuses,
-    ) -> PolicyOutcome {
+    fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
         let KeyMetadata { blocked_until, ref numbers, bans, .. } = *self.part.metadata;
         let in_force = numbers.as_ref().filter(|numbers| numbers.until > now);
-        if let Some(numbers) = in_force {
-            self.own.correct_limits(&numbers.policy, &mut statuses);
-        }
         let changes_at = in_force.map(|numbers| numbers.until);
         let ban_step = bans.step_of(blocked_until);
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
@@ -359,7 +362,7 @@ fn take(
             units,
         );
     }
-    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    entries.iter_mut().for_each(|entry| entry.prepare(now, cost));
     take_normalized(policies, entries, now, cost, !blocked, ban)
 }
 
@@ -404,7 +407,7 @@ fn take_up_to(
     now: Micros,
     units: u64,
 ) -> Execution {
-    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    entries.iter_mut().for_each(|entry| entry.prepare(now, units));
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     let most = if blocked { 0 } else { units };
     let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);

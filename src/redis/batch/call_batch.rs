@@ -16,6 +16,10 @@ use crate::redis::key_name::KeyNames;
 use crate::redis::script_keys::ScriptKeys;
 use crate::time::Micros;
 
+/// The most calls that one section of a request has, and so the most keys of a dimension. A key number
+/// has two bytes, and Lua cannot unpack more than 8,000 values.
+const MAX_CALLS: usize = 1_000;
+
 /// The last pass of a deduplicated batch. It has all remaining calls.
 const LAST_PASS: usize = 3;
 
@@ -41,6 +45,8 @@ pub struct CallBatch {
     pub(crate) estimated_now: Micros,
     hashes: KeyHashBuilder,
     pub(crate) predictor: Arc<HitPredictor>,
+    /// The calls before these, in batches of [`MAX_CALLS`].
+    full: Vec<Self>,
 }
 
 impl CallBatch {
@@ -50,10 +56,12 @@ impl CallBatch {
         Self::default()
     }
 
-    /// Adds a call that takes units, for a limiter with one key dimension. A batch has at most
-    /// 65,535 keys.
+    /// Adds a call that takes units, for a limiter with one key dimension. A [`Flush`] splits a batch
+    /// of many calls.
+    ///
+    /// [`Flush`]: crate::redis::Flush
     pub fn push(&mut self, names: &KeyNames, key: Key<'_>, cost: u64) {
-        self.init_dimensions(names);
+        self.begin_call(names);
         let number = self.key_number(names, 0, key, None);
         self.numbers.push(number);
         self.calls.push(CallRequest::Take(cost));
@@ -68,7 +76,7 @@ impl CallBatch {
         tag: Option<&str>,
         operation: Operation,
     ) {
-        self.init_dimensions(names);
+        self.begin_call(names);
         for dimension in 0..names.dimensions() {
             let key = keys.get(dimension).copied().flatten();
             let number = key.map_or(0, |key| self.key_number(names, dimension, key, tag));
@@ -96,7 +104,12 @@ impl CallBatch {
         self.variants.get(call).copied().unwrap_or_default()
     }
 
-    fn init_dimensions(&mut self, names: &KeyNames) {
+    fn begin_call(&mut self, names: &KeyNames) {
+        if self.calls.len() >= MAX_CALLS {
+            let mut full = std::mem::take(&mut self.full);
+            full.push(self.take());
+            self.full = full;
+        }
         if self.known.is_empty() {
             self.known.resize_with(names.dimensions(), HashTable::new);
             self.names.resize_with(names.dimensions_of_policies().count(), ScriptKeys::default);
@@ -156,8 +169,15 @@ impl CallBatch {
             numbers: std::mem::replace(&mut self.numbers, numbers),
             variants: std::mem::take(&mut self.variants),
             predictor: Arc::clone(&self.predictor),
+            full: std::mem::take(&mut self.full),
             ..Self::default()
         }
+    }
+
+    /// The calls in batches that each fit into one section of a request, in order.
+    pub(crate) fn into_sections(mut self) -> impl Iterator<Item = Self> {
+        let full = std::mem::take(&mut self.full);
+        full.into_iter().chain([self])
     }
 
     /// The names of a dimension's keys under the first policy of that dimension.
@@ -182,7 +202,7 @@ impl CallBatch {
     /// The number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.calls.len()
+        self.full.iter().map(Self::len).sum::<usize>() + self.calls.len()
     }
 
     /// Whether there are no calls.

@@ -1,7 +1,7 @@
 //! The batches of several limiters that are sent together.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, iter};
 
 use crate::policy::execute::Execution;
 use crate::policy::policy_set::PolicySet;
@@ -73,9 +73,7 @@ impl Flush {
     #[must_use]
     pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
         let registration = Some(PolicyRegistration::new(prefix, text, lasting_ms));
-        let mut flush = Self::default();
-        (flush.registration, flush.script_calls) = (registration, vec![0]);
-        flush
+        Self { registration, script_calls: vec![0], ..Self::default() }
     }
 
     /// A flush whose calls report what they would do and change nothing.
@@ -86,7 +84,9 @@ impl Flush {
 
     /// Adds the batch of a limiter.
     pub fn push(&mut self, policies: Arc<PolicySet>, batch: CallBatch) {
-        self.push_entry(policies, batch, None);
+        for (policies, section) in iter::repeat(policies).zip(batch.into_sections()) {
+            self.push_entry(policies, section, None);
+        }
     }
 
     pub(crate) fn push_entry(

@@ -175,10 +175,7 @@ fn decode_peek(
             ReplyState::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
         };
         takes_last |= preview.takes_last;
-        let Preview { outcome, mut statuses, .. } = preview;
-        if changes_at.is_some() {
-            policy.correct_limits(by, &mut statuses);
-        }
+        let Preview { outcome, statuses, .. } = preview;
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     };
     let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
@@ -204,13 +201,10 @@ fn policy_outcomes(
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
     let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
     let (by, changes_at) = in_force(policy, policy_override.as_ref());
-    let mut statuses = match state {
+    let statuses = match state {
         ReplyState::State(state) => by.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
-    if changes_at.is_some() {
-        policy.correct_limits(by, &mut statuses);
-    }
     PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
 }
 

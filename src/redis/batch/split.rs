@@ -18,9 +18,13 @@ use crate::redis::batch::subset::SubsetBuilder;
 impl Flush {
     /// Adds the batch of a limiter whose calls name variants of its policies.
     pub fn push_variants(&mut self, variants: &PolicyVariants, batch: CallBatch) {
+        batch.into_sections().for_each(|section| self.push_section(variants, section));
+    }
+
+    fn push_section(&mut self, variants: &PolicyVariants, batch: CallBatch) {
         let before = self.len();
         let Some(groups) = batch.groups_by_variant() else {
-            self.push(Arc::clone(variants.get(batch.variant_of(0))), batch);
+            self.push_entry(Arc::clone(variants.get(batch.variant_of(0))), batch, None);
             return;
         };
         let policies = |call| Arc::clone(variants.get(batch.variant_of(call)));
@@ -145,6 +149,40 @@ mod tests {
         let mut later = many();
         assert!(!many().append(&mut later));
         assert_eq!(later.len(), 501);
+    }
+
+    /// A key number has two bytes: number 65,536 would be that of another key.
+    #[test]
+    fn a_batch_of_more_keys_than_a_request_can_number_is_split_and_completes_in_call_order() {
+        const CALLS: usize = 70_001;
+        let other = Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap());
+        let mut variants = PolicyVariants::new(window());
+        let upper = variants.add(other.into()).unwrap();
+        let names = KeyNames::new("api", &window());
+        for variant in [0, upper] {
+            let mut batch = CallBatch::new();
+            for number in 0..CALLS {
+                batch.push(&names, Key::new(&number.to_string()).unwrap(), 1);
+                batch.set_variant(if number % 7 == 0 { variant } else { 0 });
+            }
+            assert_eq!(batch.len(), CALLS);
+            let mut flush = Flush::default();
+            flush.push_variants(&variants, batch.take());
+            assert!(batch.is_empty());
+            assert_eq!(flush.len(), CALLS);
+            let mut names_of_calls = vec![Vec::new(); CALLS];
+            let mut positions = flush.positions();
+            for FlushEntry { batch, .. } in &flush.entries {
+                assert!(batch.len() <= 1_000);
+                for (_, numbers) in batch.calls() {
+                    let name = batch.names[0].get(usize::from(numbers[0]) - 1);
+                    names_of_calls[positions.next().unwrap()] = name.to_vec();
+                }
+            }
+            let expected =
+                (0..CALLS).map(|number| format!("api:default:fw:{{{number}}}").into_bytes());
+            assert!(names_of_calls.into_iter().eq(expected));
+        }
     }
 
     #[test]

@@ -52,10 +52,18 @@ pub(crate) trait Codec {
         false
     }
 
-    /// The number of a policy's parameters that an override replaces: those at the front.
+    /// The number of doubles of an override: the parameters at the front that it replaces, and for
+    /// some algorithms further ones for this decoder.
     fn override_len(&self) -> usize;
 
-    /// The policy with the parameters of an override.
+    /// Appends the doubles of an override that has this policy.
+    fn push_override(&self, request: &mut Vec<u8>) {
+        let start = request.len();
+        self.push_policy(request);
+        request.truncate(start + 8 * self.override_len());
+    }
+
+    /// The policy of an override with these doubles.
     fn with_override(&self, numbers: &[u64]) -> Option<Policy>;
 
     /// The number of doubles of a state in a reply.

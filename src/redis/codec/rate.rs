@@ -2,7 +2,7 @@
 
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
 use crate::algorithm::{
-    Arrival, KeyState as _, Levels, RateBased, RateNumbers, RateState, TokenBucket,
+    Algorithm as _, Arrival, KeyState as _, Levels, RateBased, RateNumbers, RateState, TokenBucket,
 };
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros};
@@ -31,15 +31,23 @@ impl<T: RateBased> Codec for T {
         }
     }
 
+    /// The numbers of a policy, and the limit that the user wrote: the numbers have the rate in
+    /// lowest terms.
     fn override_len(&self) -> usize {
-        10
+        11
+    }
+
+    fn push_override(&self, request: &mut Vec<u8>) {
+        self.push_policy(request);
+        push_double(request, self.limit());
     }
 
     /// A token bucket, because it can express any rate.
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
-        let &[period, units, burst, capacity, initial, ..] = numbers else { return None };
+        let &[period, units, burst, capacity, initial, .., limit] = numbers else { return None };
         let levels = Levels { capacity, initial, debt: burst.checked_sub(capacity)? };
-        Some(Policy::TokenBucket(TokenBucket::with_levels(levels, units, period).ok()?))
+        let bucket = TokenBucket::with_levels(levels, units, period).ok()?;
+        Some(Policy::TokenBucket(bucket.with_limit(limit)))
     }
 
     fn state_len(&self) -> usize {

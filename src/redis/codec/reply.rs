@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn overrides_blocks_and_bans_follow_an_operations_units() {
-        let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000.];
+        let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000., 300.];
         let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99., 2.]).collect();
         let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED;
         let values = reply(&[9., 1.], &[code], &more);
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(reply.units(), Ok(3));
         let entry = reply.next(&gcra()).unwrap();
         let own = TokenBucket::with_levels(Levels::full(7), 5, 1_000_000).unwrap();
-        let own = Box::new(Policy::TokenBucket(own));
+        let own = Box::new(Policy::TokenBucket(own.with_limit(300)));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
         assert_eq!(entry.ban_step, 2);
@@ -325,7 +325,7 @@ mod tests {
             reply(&[9., 0.], &[4], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED + outcome::BANNED], &[1.]),
-            reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 10]),
+            reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 11]),
         ] {
             assert_eq!(
                 ReplyReader::new(&values).next(&gcra()),

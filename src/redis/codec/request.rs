@@ -227,12 +227,10 @@ fn push_charge_records(request: &mut Vec<u8>, policies: &PolicySet, taken: &[Cha
     }
 }
 
-/// Appends an override: the first parameters of its policy.
+/// Appends an override, with the number of its doubles.
 fn push_override(request: &mut Vec<u8>, policy: &Policy) {
-    let codec = codec(policy);
     let mut numbers = Vec::new();
-    codec.push_policy(&mut numbers);
-    numbers.truncate(8 * codec.override_len());
+    codec(policy).push_override(&mut numbers);
     request.push(byte(numbers.len() / 8));
     request.extend_from_slice(&numbers);
 }

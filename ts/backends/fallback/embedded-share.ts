@@ -93,10 +93,11 @@ export class EmbeddedShare implements FallbackResponder {
   }
 
   #execute(keys: Keys, operation: Operation): OperationResult {
+    const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
     try {
       const result = this.#backend.execute(keys, operation)
       withSource(result.decision)
-      return result
+      return decidedAtMs === undefined ? result : { ...result, decidedAtMs }
     } catch (error) {
       if (TollgateError.is(error) && error.code === 'STORE_FULL') {
         return this.#notApplied(keys)

@@ -38,7 +38,8 @@ import { shareOf } from './share.js'
  * an unknown outcome in the store may be charged there, too.
  *
  * **Calls with a fallback answer:** `take`, `takeMany` (each key separately), `takeUpTo`, `peek`,
- * `wait`, `reserve` and `penalize`. A penalty is charged to the embedded share; with `'allow'` and
+ * `wait`, `reserve`, `acquire` and `penalize`. A permit of the embedded share is renewed and released
+ * there. A penalty is charged to the embedded share; with `'allow'` and
  * `'refuse'` it is charged nowhere. Units are refunded where they were taken. For units that the
  * store took, `refund`, `commit` and `cancel` therefore reject with the store's failure. Units that
  * were counted nowhere refund nothing.

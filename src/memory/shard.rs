@@ -144,6 +144,11 @@ impl Shard {
         }
     }
 
+    /// The entries of both tables. Each of them holds capacity for one key.
+    pub(super) fn stored_keys(&self) -> usize {
+        self.entries.len() + self.metadata.len()
+    }
+
     /// Whether any key has a block or an override.
     #[inline]
     pub(super) fn has_metadata(&self) -> bool {
@@ -243,10 +248,6 @@ impl Shard {
 impl Shard {
     pub(super) fn make_sweep_due(&mut self) {
         self.sweep_debt = SWEEP_DEBT_LIMIT;
-    }
-
-    pub(super) fn stored_keys(&self) -> usize {
-        self.entries.len() + self.metadata.len()
     }
 }
 

@@ -285,7 +285,7 @@ impl<'a> MultiKeyDecision<'a> {
             let shard = &mut self.shards[policy_key.shard].1;
             let metadata = std::mem::take(&mut policy_key.metadata);
             let claimed = std::mem::take(&mut policy_key.claimed);
-            shard.keep_metadata(policy_key.key_ref, metadata, claimed, capacity, now);
+            shard.keep_metadata(policy_key.key_ref, metadata, claimed, capacity);
         }
         for policy_key in self.policy_keys.iter_mut().flatten() {
             let shard = &mut self.shards[policy_key.shard].1;

@@ -125,9 +125,12 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
     let none = kept.execute(end - 1, &Operation::TakeUpTo { units: 3 });
     assert_eq!((none.response.decision.status, none.units), (Status::Blocked, 0));
-    assert_eq!(kept.status(end, 4), Status::AllowedLast);
-    // The clock steps back, and the block is in force again.
+    // A peek drops nothing: if the clock steps back, the block is in force again.
+    assert_eq!(kept.peek(end, 4).status, Status::AllowedLast);
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
+    // A call drops it for good.
+    assert_eq!(kept.status(end, 4), Status::AllowedLast);
+    assert_eq!(kept.status(end - 1, 1), Status::Refused);
     kept.execute(end - 1, &Operation::Block { lasting: 5 });
     kept.execute(end - 1, &Operation::Block { lasting: 0 });
     assert_eq!(kept.status(end + 3, 1), Status::Blocked, "a shorter block changes nothing");

@@ -54,7 +54,7 @@ const GROUPS = [
       'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
-      'local/{lease-law,lease-options,leases,refusal-law,refusals,simulation}',
+      'local/{lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait,watch}',

@@ -162,7 +162,7 @@ const TABLES = [
       ['EPOCH_MS', 1_577_836_800_000, '2020. A packed window is `(end - EPOCH_MS) * COUNTS + count`, in milliseconds.'],
       ['COUNTS', 8_192, 'The number of counts that a packed window can have.'],
       ['ELEMENT_SIZE', 34, "The bytes of a sliding window's list element: four doubles and a short."],
-      ['METADATA_MIN_SIZE', 61, 'The least bytes of key metadata: more than a state has after its first 40.'],
+      ['METADATA_MIN_SIZE', 69, 'The least bytes of key metadata: more than a state has after its first 40.'],
     ],
   },
 ]

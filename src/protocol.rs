@@ -117,7 +117,7 @@ pub(crate) mod value {
     /// The bytes of a sliding window's list element: four doubles and a short.
     pub(crate) const ELEMENT_SIZE: u64 = 34;
     /// The least bytes of key metadata: more than a state has after its first 40.
-    pub(crate) const METADATA_MIN_SIZE: u64 = 61;
+    pub(crate) const METADATA_MIN_SIZE: u64 = 69;
 }
 
 /// The algorithms of the script, in requests. Each has one layout of stored values.
@@ -209,7 +209,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("VALUE_EPOCH_MS", "1577836800000"),
     ("VALUE_COUNTS", "8192"),
     ("VALUE_ELEMENT_SIZE", "34"),
-    ("VALUE_METADATA_MIN_SIZE", "61"),
+    ("VALUE_METADATA_MIN_SIZE", "69"),
 ];
 
 /// The files of the limiter script, by name.

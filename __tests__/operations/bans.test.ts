@@ -164,8 +164,46 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
     await limiter.override('a', { limit: 2, burst: 2 }, { ttl: '1h', tier: 'free' })
     expect((await limiter.take('a', { tier: 'pro' })).allowed).toBe(true)
     limiter.update(policy)
-    expect([await take(), await take()]).toEqual(['blocked', 'blocked'])
+    // Since the strike a call was admitted, so the next refusal is none.
+    expect([await take(), await take()]).toEqual(['refused', 'blocked'])
     expect((await limiter.take('a', { tier: 'pro' })).status).toBe('blocked')
+  })
+
+  // promise: client-waits-gets-further
+  test('a client that waits for retryAfterMs is never banned, one that does not wait is', async () => {
+    const policies = {
+      rate: gcra({ limit: 1, period: '20ms', burst: 1 }),
+      window: fixedWindow({ limit: 3, window: '100ms' }),
+    }
+    const limiter = backend.limiter(policies, { ban: { after: 2, within: '1h', for: '1d' } })
+    const seen = new Set<string>()
+    let reported = ''
+    for (let call = 0; call < 30; call++) {
+      const decision = await limiter.take('waiting')
+      seen.add(decision.status)
+      if (!decision.allowed) {
+        reported += decision.policy === 'rate' ? 'r' : 'w'
+        await backend.pass(decision.retryAfterMs as number)
+      }
+    }
+    expect(seen).not.toContain('blocked')
+    if (backend.name === 'embedded') {
+      // By a real clock calls may be too slow to be refused.
+      expect(reported).toMatch(/r.*w/)
+    }
+    const hasty = await Promise.all(Array.from({ length: 5 }, () => limiter.take('hasty')))
+    expect(hasty.map(({ status }) => status)).toEqual(['allowed-last', 'refused', 'blocked', 'blocked', 'blocked'])
+  })
+
+  test('the first refusal after an override that a refusal named is no strike', async () => {
+    const limiter = backend.limiter(one, { ban: { after: 2, within: '1h', for: '1d' } })
+    await limiter.take('a')
+    await limiter.override('a', { limit: 1, burst: 1 }, { ttl: '2s' })
+    const refused = await limiter.take('a')
+    expect(refused.retryAfterMs).toBeLessThanOrEqual(2_000)
+    await backend.pass(refused.retryAfterMs as number)
+    expect((await limiter.take('a')).status).toBe('refused')
+    expect((await limiter.take('a')).status).toBe('blocked')
   })
 })
 

@@ -1,4 +1,5 @@
 //! The embedded store.
 
+pub(crate) mod capacity;
 pub(crate) mod store;
 pub(crate) mod threads;

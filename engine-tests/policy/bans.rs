@@ -23,22 +23,43 @@ pub(crate) struct BanOracle {
     /// The times of the strikes after the latest ban.
     strikes: Vec<u64>,
     bans: Vec<Ban>,
+    /// The time from which the next refusal is no strike; `None` until there was a refusal.
+    excused_from: Option<u64>,
 }
 
 impl BanOracle {
-    /// Counts a strike, and returns the end of the ban if the key is banned now.
-    pub(crate) fn strike(&mut self, rule: &BanRule, now: u64) -> Option<u64> {
-        self.strikes.push(now);
-        let (mut count, mut window_end) = (0, 0);
-        for &time in &self.strikes {
-            if time < window_end {
-                // A strike earlier than the last: the clock has stepped back.
-                (count, window_end) = (count + 1, window_end.min(time + rule.within()));
-            } else {
-                (count, window_end) = (1, time + rule.within());
-            }
+    /// An operation other than a peek, which drops what has ended.
+    pub(crate) fn pass(&mut self, rule: &BanRule, now: u64) {
+        if self.window_end(rule) <= now {
+            self.strikes.clear();
         }
-        if count < rule.after() {
+        if self.bans.last().is_some_and(|ban| ban.until + rule.forget() <= now) {
+            self.bans.clear();
+        }
+        if self.strikes.is_empty() && self.bans.is_empty() {
+            self.excused_from = None;
+        }
+    }
+
+    /// An admitted call.
+    pub(crate) fn admit(&mut self) {
+        self.excused_from = self.excused_from.map(|_| 0);
+    }
+
+    /// The end of the window of the latest strikes.
+    fn window_end(&self, rule: &BanRule) -> u64 {
+        self.strikes.iter().map(|time| time + rule.within()).min().unwrap_or(0)
+    }
+
+    /// Counts a refusal, and returns the end of the ban if the key is banned now. `changes_at` is the
+    /// end of the override.
+    pub(crate) fn refuse(&mut self, rule: &BanRule, now: u64, changes_at: u64) -> Option<u64> {
+        if self.excused_from.replace(changes_at).is_some_and(|excused_from| excused_from <= now) {
+            return None;
+        }
+        self.strikes.push(now);
+        // Those of an earlier window are forgotten.
+        if (self.strikes.len() as u64) < rule.after() {
             return None;
         }
         self.strikes.clear();

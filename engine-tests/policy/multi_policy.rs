@@ -16,7 +16,8 @@ use tollgate::policy::{Policy, State};
 
 use crate::laws::trace::{START, Step, any_trace};
 use crate::laws::twins::told;
-use crate::policy::multi_policy_oracle::{CompoundOracle, Mix, any_mix};
+use crate::policy::mix::{Mix, any_mix};
+use crate::policy::multi_policy_oracle::CompoundOracle;
 use crate::policy::specs::SECOND;
 
 const TRACES: u32 = 400;
@@ -107,6 +108,7 @@ pub(crate) fn judge(
 ) -> Result<(), TestCaseError> {
     let numbers: Vec<usize> = (0..oracle.own_until.len()).filter(|&number| which(number)).collect();
     let admitted = |status| matches!(status, Status::Allowed | Status::AllowedLast);
+    numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
     match operation {
         Operation::Take { cost } => {
             let (expected, several) = oracle.take(now, *cost);
@@ -117,7 +119,7 @@ pub(crate) fn judge(
                 several.limits[several.reported].limit
             );
             let ban = oracle.ban(now).filter(|_| expected.status == Status::Blocked);
-            prop_assert_eq!(executed.response.ban.as_deref(), ban.as_ref());
+            prop_assert_eq!(executed.response.ban(), ban);
             let units = if admitted(expected.status) { *cost } else { 0 };
             prop_assert_eq!(executed.units, units);
         }
@@ -161,6 +163,8 @@ pub(crate) fn judge(
         | Operation::Release { .. }
         | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
+    // What lasts for no time has ended.
+    numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
     Ok(())
 }
 
@@ -175,7 +179,9 @@ fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
     let meet = |((state, extras), pair): (&Kept, &crate::policy::multi_policy_oracle::Pair)| {
         let (mut state, policy) = (state.clone(), pair.0.policy());
         extras.in_force(&policy, now).normalize(&mut state, now);
-        (state, extras.clone())
+        let mut extras = extras.clone();
+        extras.drop_ended(now);
+        (state, extras)
     };
     kept.iter().zip(&mix.pairs).map(meet).collect()
 }
@@ -183,6 +189,7 @@ fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
 proptest! {
     #![proptest_config(crate::cases::cases(TRACES))]
 
+    // promise: client-waits-gets-further
     /// With clock steps both ways; a refused call changes the state only by repairs.
     #[test]
     fn performing_on_states_equals_the_oracle(

@@ -6,7 +6,6 @@ use tollgate::policy::Policy;
 use tollgate::policy::ban::{Ban, BanRule};
 use tollgate::policy::decision::Status;
 use tollgate::policy::multi_policy::{LimitReport, LimitReports};
-use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::algorithm::buckets::{BucketSpec, leaky};
@@ -15,7 +14,8 @@ use crate::algorithm::log_oracle::{LogOracle, LogSpec};
 use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
 use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
 use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
-use crate::policy::bans::{BanOracle, any_ban};
+use crate::policy::bans::BanOracle;
+use crate::policy::mix::Mix;
 use crate::policy::specs::{RateSpec, SECOND, WindowSpec, any_rate, any_window};
 
 /// A policy of any kind.
@@ -74,7 +74,7 @@ fn pairs<S: Clone + std::fmt::Debug + 'static>(
 }
 
 /// Small limits over times of seconds, so that each policy of a mix refuses now and then.
-fn any_pair() -> impl Strategy<Value = Pair> {
+pub(crate) fn any_pair() -> impl Strategy<Value = Pair> {
     let time = || prop_oneof![1..3_000_u64, 1_000..3 * SECOND];
     let rate = || {
         (1..20_u64, time(), 1..12_u64).prop_map(|(units, period, burst)| RateSpec {
@@ -121,44 +121,6 @@ fn any_pair() -> impl Strategy<Value = Pair> {
         pairs(any_rate(), Spec::Gcra),
         pairs(any_window(), Spec::Window),
     ]
-}
-
-/// Two to five policies, and the number of their key dimensions.
-#[derive(Debug, Clone)]
-pub(crate) struct Mix {
-    pub(crate) pairs: Vec<Pair>,
-    pub(crate) key_dimensions: usize,
-    pub(crate) ban: Option<BanRule>,
-}
-
-pub(crate) fn any_mix() -> impl Strategy<Value = Mix> {
-    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize, any_ban()).prop_map(
-        |(pairs, key_dimensions, ban)| Mix {
-            key_dimensions: key_dimensions.min(pairs.len()),
-            pairs,
-            ban,
-        },
-    )
-}
-
-impl Mix {
-    pub(crate) fn key_dimension(&self, policy: usize) -> usize {
-        policy % self.key_dimensions
-    }
-
-    pub(crate) fn policies(&self) -> PolicySet {
-        let named = |(number, pair): (usize, &Pair)| NamedPolicy {
-            name: format!("policy-{number}").into(),
-            policy: pair.0.policy(),
-            key_dimension: self.key_dimension(number),
-        };
-        let policies =
-            PolicySet::multi(self.pairs.iter().enumerate().map(named).collect()).unwrap();
-        match &self.ban {
-            Some(rule) => policies.with_ban(rule.clone()),
-            None => policies,
-        }
-    }
 }
 
 /// The oracle of a policy of any kind.
@@ -296,6 +258,18 @@ impl CompoundOracle {
         }
     }
 
+    /// An operation on a policy's key, unless it is a peek, drops what has ended.
+    pub(crate) fn drop_ended(&mut self, number: usize, now: u64) {
+        for until in [&mut self.own_until[number], &mut self.blocked_until[number]] {
+            if *until <= now {
+                *until = 0;
+            }
+        }
+        if let Some(rule) = &self.rule {
+            self.bans[number].pass(rule, now);
+        }
+    }
+
     pub(crate) fn reset(&mut self, number: usize) {
         self.singles[number] = AnyOracle::new(self.pairs[number].0);
         self.blocked_until[number] = 0;
@@ -314,8 +288,9 @@ impl CompoundOracle {
     fn strike(&mut self, now: u64, refuses: &[bool]) {
         let Some(rule) = &self.rule else { return };
         for (number, _) in refuses.iter().enumerate().filter(|(_, refuses)| **refuses) {
+            let changes_at = self.changes_at(number, now);
             if rule.policies() & (1 << number) > 0
-                && let Some(until) = self.bans[number].strike(rule, now)
+                && let Some(until) = self.bans[number].refuse(rule, now, changes_at)
             {
                 self.blocked_until[number] = until;
             }
@@ -387,6 +362,9 @@ impl CompoundOracle {
             false if says(Status::Refused) => Status::Refused,
             false => Status::Allowed,
         };
+        if status == Status::Allowed {
+            self.bans.iter_mut().for_each(BanOracle::admit);
+        }
         // When each policy would admit the cost, to compare policies that report the same
         // millisecond.
         let exact = |number| self.retry_at(number, &tried[number], now, cost, &alone[number]);

@@ -133,8 +133,9 @@ fn allowed(executed: &Execution) -> bool {
 
 fn met(policies: &PolicySet, kept: &[Kept], now: u64) -> Vec<Kept> {
     let mut kept = kept.to_vec();
-    for ((state, _), named) in kept.iter_mut().zip(policies.named()) {
+    for ((state, metadata), named) in kept.iter_mut().zip(policies.named()) {
         named.policy.normalize(state, now);
+        metadata.drop_ended(now);
     }
     kept
 }
@@ -163,6 +164,7 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
         }
         Operation::Take { cost } => {
             let mut charged = before.to_vec();
+            charged.iter_mut().for_each(|(_, metadata)| metadata.drop_ended(now));
             let charge = |((state, _), named): (&mut Kept, &NamedPolicy)| {
                 named.policy.charge(state, now, *cost) == Outcome::Admitted
             };
@@ -239,7 +241,8 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
             {
                 let until = match operation {
                     Operation::Block { lasting } => {
-                        Some((now + lasting).max(extras_before.blocked_until))
+                        let until = (now + lasting).max(extras_before.blocked_until);
+                        Some(if until > now { until } else { 0 })
                     }
                     Operation::Unblock | Operation::Reset => Some(0),
                     _ => None,
@@ -291,7 +294,7 @@ proptest! {
                         let numbers = extras.numbers.as_ref();
                         let until = numbers.map(|numbers| (&numbers.policy, numbers.until));
                         let other = other.as_ref().map(|other| (other, now + lasting));
-                        prop_assert!(other.is_none() || until == other);
+                        prop_assert!(other.is_none() || lasting == 0 || until == other);
                     }
                 }
                 Operation::ClearOverride => {

@@ -19,10 +19,11 @@ use crate::algorithm::calendar_window::CalendarSpec;
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::mix::{Mix, any_mix};
 use crate::policy::multi_policy::{
     Deed, Kept, any_deeds, judge, on, operation, reset_at, takes, unused,
 };
-use crate::policy::multi_policy_oracle::{CompoundOracle, Mix, Pair, Spec, any_mix};
+use crate::policy::multi_policy_oracle::{CompoundOracle, Pair, Spec};
 use crate::policy::specs::WindowSpec;
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
@@ -162,12 +163,19 @@ fn equal(
         let settled_logs = (0..).zip(&kept).filter(is_settled_log(now));
         let settled_logs: Vec<usize> = settled_logs.map(|(number, _)| number).collect();
         let may_change = |name: &[u8]| settled_logs.iter().any(|&number| is_of(name, number));
+        // A call also drops metadata that has ended.
+        let drops = kept.iter().any(|(_, extras)| {
+            let mut rest = extras.clone();
+            rest.drop_ended(now);
+            rest != *extras
+        });
         on(&policies, &mut kept, which, now, &operation);
         if takes(&operation)
             && executed.units == 0
             && keeps_values
             && !notes_first_sight(mix)
             && mix.ban.is_none()
+            && !drops
         {
             let (mut before, mut after) = (before, shared.values());
             before.retain(|name, _| !may_change(name));

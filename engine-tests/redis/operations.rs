@@ -147,15 +147,14 @@ fn operation(
         0 => Operation::TakeUpTo { units },
         1 => Operation::Penalize { units },
         2..=4 => refund(step, policies, memory, units),
-        10..=11 if kind == Kind::Onward => {
+        10..=11 => {
             let hold = (number as u128).to_le_bytes();
             let cost = if step.choice.is_multiple_of(11) { 0 } else { units };
             Operation::Reserve { cost, hold, lasting: units * 150_000 }
         }
-        12..=13 if kind == Kind::Onward => settle(step, policies, memory, units),
-        14..=15 if kind == Kind::Onward => renew(step, memory, units),
+        12..=13 => settle(step, policies, memory, units),
+        14..=15 => renew(step, memory, units),
         5 => Operation::Reset,
-        6..=9 if kind == Kind::Stepping => Operation::Take { cost: units },
         6 => Operation::Block { lasting: units * 40_000 },
         7 => Operation::Unblock,
         8 => {
@@ -278,11 +277,9 @@ fn takes(operation: &Operation) -> bool {
 enum Kind {
     /// All operations, with a clock that never steps back: expired states may be dropped.
     Onward,
-    /// All operations but blocks and overrides, with a clock that also steps back where there are no
-    /// bans.
+    /// All operations, with a clock that also steps back.
     Stepping,
-    /// Only takes of single units, which have a fast path, with a clock that also steps back where
-    /// there are no bans.
+    /// Only takes of single units, which have a fast path, with a clock that also steps back.
     Units,
 }
 
@@ -295,8 +292,7 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
     let mut log: Vec<String> = Vec::new();
     let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
-        // A script drops bans that have ended, as it does with blocks.
-        now = if kind == Kind::Onward || policies.ban().is_some() {
+        now = if kind == Kind::Onward {
             steps[0].time.onward_from(now, reset_at, retry_at)
         } else {
             steps[0].time.from(now, reset_at, retry_at)
@@ -443,6 +439,7 @@ fn several_policies_and_operations_in_lua_equal_rust() {
     proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Onward));
 }
 
+// promise: first-operation-key-after
 #[test]
 fn several_policies_and_operations_equal_rust_also_when_the_clock_steps_back() {
     let cases = (any_policies(), any_choices(150));

@@ -89,8 +89,12 @@ local function load_key(context, group, executor, key, value)
   if executor.suffixes and executor.suffixes[key] then
     state, metadata = split_metadata(executor.suffixes[key])
   end
-  context.key_metadata[key] = metadata
-  if metadata and is_overridden(context, executor, metadata) then
+  context.key_metadata[key], context.has_ended[key] = metadata, nil
+  if not metadata then
+    return
+  end
+  context.has_ended[key] = not context.is_peek and drop_ended(context, metadata) or nil
+  if is_overridden(context, executor, metadata) then
     executor = open_override(context, group, executor, metadata.override_numbers)
     executor.read(key, state)
     group.executor_of[key] = executor
@@ -100,6 +104,11 @@ end
 -- Records the outcome of a call under one policy, and the state for the reply.
 local function record_outcome(context, group, executor, key, cost, outcome)
   local count, metadata = context.outcome_count + 1, context.key_metadata[key]
+  if context.has_ended[key] and outcome ~= OUTCOME_UNREADABLE then
+    -- Drops the parts that have ended, also if the call is refused.
+    context.has_ended[key] = nil
+    executor.mark_rewrite(key)
+  end
   local state, other = executor.encode_state(key, cost, outcome)
   context.outcome_count, group.key_of_outcome[count] = count, key
   context.states[#context.states + 1] = state
@@ -156,10 +165,13 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
     if not context.is_peek then
       if admitted and cost > 0 then
         executor.charge(key, cost)
+        if context.key_metadata[key] then
+          context.key_metadata[key].excused_from = 0
+        end
       elseif executor.record_refused and outcomes[index] == OUTCOME_REFUSED and not skip_refused then
         executor.record_refused(key, cost)
       end
-      if may_strike and outcomes[index] == OUTCOME_REFUSED and strike(context, index, key) then
+      if may_strike and outcomes[index] == OUTCOME_REFUSED and strike(context, index, key, executor.override_numbers) then
         executor.mark_rewrite(key)
       end
     end

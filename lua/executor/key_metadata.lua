@@ -5,9 +5,10 @@
 -- log in its newest member, a hash in a field. Layout:
 --
 -- one byte       MARK
--- seven doubles  the end of the block, the end of the override, the number of strikes, the end of
---                their window, the number of the latest ban's length, the end of that ban, and the
---                time from which it no longer counts; times are in microseconds
+-- eight doubles  the end of the block, the end of the override, the number of strikes, the end of
+--                their window, the number of the latest ban's length, the end of that ban, the time
+--                from which it no longer counts, and the time from which the next refusal is no
+--                strike; times are in microseconds
 -- one byte       the number of doubles in the override
 -- doubles        the override: the first numbers of a policy
 -- two bytes      the length of the metadata
@@ -20,7 +21,7 @@
 local function empty_metadata()
   return {
     blocked_until = 0, override_until = 0, override_numbers = '',
-    strikes = 0, window_end = 0, step = 0, banned_until = 0, forget_at = 0,
+    strikes = 0, window_end = 0, step = 0, banned_until = 0, forget_at = 0, excused_from = 0,
   }
 end
 
@@ -34,6 +35,31 @@ local function end_of_metadata(metadata)
   return math.max(metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at)
 end
 
+-- Drops the parts of metadata that have ended. Returns whether there were any.
+local function drop_ended(context, metadata)
+  local now, has_ended = context.now, false
+  local function drop(end_name, ...)
+    local end_at = metadata[end_name]
+    if end_at > 0 and end_at <= now then
+      has_ended, metadata[end_name] = true, 0
+      for _, name in ipairs({ ... }) do
+        metadata[name] = 0
+      end
+    end
+  end
+  drop('blocked_until')
+  drop('override_until')
+  drop('window_end', 'strikes')
+  drop('forget_at', 'step', 'banned_until')
+  if metadata.override_until == 0 then
+    metadata.override_numbers = ''
+  end
+  if metadata.window_end == 0 and metadata.forget_at == 0 then
+    metadata.excused_from = 0
+  end
+  return has_ended
+end
+
 -- Splits a value into the state and its metadata; the metadata is nil if there is none.
 local function split_metadata(value)
   local MARK, MIN_LENGTH = 88, VALUE_METADATA_MIN_SIZE
@@ -45,12 +71,12 @@ local function split_metadata(value)
   if size < MIN_LENGTH or size > length then
     return value
   end
-  local blocked_until, override_until, strikes, window_end, step, banned_until, forget_at, count, at =
-    struct.unpack('>dddddddI1', value, length - size + 2)
+  local blocked_until, override_until, strikes, window_end, step, banned_until, forget_at, excused_from, count, at =
+    struct.unpack('>ddddddddI1', value, length - size + 2)
   if
     not (
       is_integer(blocked_until) and is_integer(override_until) and is_integer(strikes) and is_integer(window_end)
-      and is_integer(step) and is_integer(banned_until) and is_integer(forget_at)
+      and is_integer(step) and is_integer(banned_until) and is_integer(forget_at) and is_integer(excused_from)
     ) or at + count * 8 > length - 2
   then
     return value
@@ -59,6 +85,7 @@ local function split_metadata(value)
     blocked_until = blocked_until, override_until = override_until,
     override_numbers = string.sub(value, at, at + count * 8 - 1),
     strikes = strikes, window_end = window_end, step = step, banned_until = banned_until, forget_at = forget_at,
+    excused_from = excused_from,
   }
   return string.sub(value, 1, length - size), metadata
 end
@@ -69,13 +96,11 @@ local function encode_metadata(context, key)
   if not metadata or end_of_metadata(metadata) <= context.now then
     return ''
   end
-  local override_numbers, override_until = metadata.override_numbers, metadata.override_until
-  if override_until <= context.now then
-    override_numbers, override_until = '', 0
-  end
+  drop_ended(context, metadata)
+  local override_numbers = metadata.override_numbers
   local text = 'X' .. struct.pack(
-    '>dddddddI1', metadata.blocked_until, override_until, metadata.strikes, metadata.window_end, metadata.step,
-    metadata.banned_until, metadata.forget_at, #override_numbers / 8
+    '>ddddddddI1', metadata.blocked_until, metadata.override_until, metadata.strikes, metadata.window_end,
+    metadata.step, metadata.banned_until, metadata.forget_at, metadata.excused_from, #override_numbers / 8
   ) .. override_numbers
   return text .. struct.pack('>I2', #text + 3) .. 'X'
 end
@@ -98,9 +123,9 @@ local function ban_step(context, metadata)
 end
 
 -- Counts a refusal by the policy with this number as a strike against its key, if the group's rule
--- for bans applies to the policy. It may ban the key. The rule is at `context.ban` of the request
--- (see dispatch/batch.lua). Returns whether the metadata has changed.
-local function strike(context, policy, key)
+-- for bans applies to the policy and the caller has not waited. It may ban the key. The rule is at
+-- `context.ban` of the request (see dispatch/batch.lua). Returns whether the metadata has changed.
+local function strike(context, policy, key, is_overridden)
   local MAX_SAFE = 9007199254740991
   local policies, after, within, forget, lengths = struct.unpack('>I1ddd', context.request, context.ban)
   if math.floor(policies / 2 ^ (policy - 1)) % 2 == 0 then
@@ -108,6 +133,12 @@ local function strike(context, policy, key)
   end
   local metadata = context.key_metadata[key] or empty_metadata()
   context.key_metadata[key] = metadata
+  local is_excused = math.max(metadata.window_end, metadata.forget_at) > context.now
+    and metadata.excused_from <= context.now
+  metadata.excused_from = is_overridden and metadata.override_until or MAX_SAFE
+  if is_excused then
+    return true
+  end
   if metadata.window_end <= context.now then
     metadata.strikes, metadata.window_end = 0, MAX_SAFE
   end
@@ -139,11 +170,7 @@ local function write_string(context, key, write_mode, value, ttl)
     if write_mode == 3 then
       return
     end
-    reply = redis.pcall('UNLINK', KEYS[key])
-    if type(reply) ~= 'number' then
-      return reply
-    end
-    return
+    write_mode, ttl = 2, 1
   end
   -- As text: Redis 7.2 prints the number 100000000 as 1e+8, and rejects that as an integer.
   ttl = write_mode ~= 1 and string.format('%.0f', ttl)

@@ -431,7 +431,7 @@ local function new_operations(context)
         if metadata then
           metadata.blocked_until = 0
           metadata.strikes, metadata.window_end, metadata.step = 0, 0, 0
-          metadata.banned_until, metadata.forget_at = 0, 0
+          metadata.banned_until, metadata.forget_at, metadata.excused_from = 0, 0, 0
         end
         reset_key(group, index, key, metadata)
       end

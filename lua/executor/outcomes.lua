@@ -10,6 +10,8 @@ context.outcome_codes, context.details, context.errors = {}, {}, {}
 context.operation_results = {}
 -- By key: its metadata (see key_metadata.lua).
 context.key_metadata = {}
+-- By key: whether parts of its metadata had ended when it was loaded.
+context.has_ended = {}
 
 -- Fails an outcome with Redis's reply to a write.
 local function fail(context, outcome, reply)

@@ -124,14 +124,10 @@ local function sliding_window(context, source, at, layout)
       rebased[key] or old_newest[key] == 0 or context.key_metadata[key]
       or retained_until > retain_until(old_newest[key], old_reset_times[key])
     then
-      local ttl = math.max(math.ceil((retained_until - context.now) / 1000), metadata_ttl(context, key))
-      if ttl <= 0 then
-        -- The key is fresh.
-        reply = redis.pcall('UNLINK', KEYS[key])
-      else
-        ttl = string.format('%.0f', ttl)
-        reply = redis.pcall('PEXPIRE', KEYS[key], ttl)
-      end
+      -- A fresh key expires at once.
+      local ttl = math.max(math.ceil((retained_until - context.now) / 1000), metadata_ttl(context, key), 1)
+      ttl = string.format('%.0f', ttl)
+      reply = redis.pcall('PEXPIRE', KEYS[key], ttl)
       if type(reply) == 'table' then
         return reply
       end

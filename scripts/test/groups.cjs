@@ -57,7 +57,7 @@ const GROUPS = [
       'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
-      'local/{elapsed-clock,lease-law,lease-options,leases,refusal-law,refusals,simulation}',
+      'local/{elapsed-clock,lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait,watch}',

@@ -1,16 +1,16 @@
 //! The encoding of a response: seven doubles in an array that JavaScript reads. If the limits have
-//! names, the policies have bans, or the response is to an operation, five more follow for each
-//! limit, then those of a ban, and then the units of a hold or those of scheduled reservations.
+//! names, a key is blocked, or the response is to an operation, five more follow for each limit, then
+//! two for the block of each limit's key if any is blocked, and then the units of a hold or those of
+//! scheduled reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
 use crate::algorithm::{RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
-use crate::policy::ban::Ban;
 use crate::policy::decision::{Decision, Status};
 use crate::policy::execute::Execution;
-use crate::policy::multi_policy::{LimitReport, LimitReports, Response};
+use crate::policy::multi_policy::{Block, Blocks, LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
@@ -22,21 +22,25 @@ pub(crate) const LENGTH: usize = 7;
 /// capacity.
 const LIMIT_LENGTH: usize = 5;
 
-/// The doubles of a ban: the number of its length, its end in epoch milliseconds.
-const BAN_LENGTH: usize = 2;
+/// The doubles of a block: the number of the ban's length or 0, its end in epoch milliseconds; zeros
+/// for a key that is not blocked.
+const BLOCK_LENGTH: usize = 2;
+
+/// The doubles of a hold: its units.
+const HELD_LENGTH: usize = 1;
 
 /// The doubles of a response with reports of `limits` limits.
 pub(crate) const fn length_of(limits: usize) -> usize {
-    LENGTH + limits * LIMIT_LENGTH + BAN_LENGTH
+    LENGTH + limits * (LIMIT_LENGTH + BLOCK_LENGTH) + HELD_LENGTH
 }
 
 /// Added to the status code of a response with limit reports. Its doubles are: code, time,
 /// offset of the reports, index of the reported limit, units of the operation, reset after, 0.
 const MULTI_LIMIT: f64 = 8.0;
 
-/// Added to the status code, with [`MULTI_LIMIT`], if the block is a ban. The doubles of the ban
-/// follow the reports.
-const BANNED: f64 = 16.0;
+/// Added to the status code, with [`MULTI_LIMIT`], if a block refused the call. The doubles of the
+/// blocks follow the reports.
+const BLOCKED: f64 = 16.0;
 
 /// The retry time of a limit that never admits the cost.
 const NEVER: f64 = -1.0;
@@ -179,11 +183,15 @@ impl ResponseBuffer for [f64] {
             Ok(result) => {
                 let found;
                 (*head, found) = encode_execution(result, LENGTH);
-                let ResponseDetails { reports, ban, held, scheduled } = found;
+                let ResponseDetails { reports, blocks, held, scheduled } = found;
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
-                let (bans, others) = others.split_at_mut(ban.iter().len() * BAN_LENGTH);
-                copy_chunks(bans, ban.iter().map(|ban| doubles_of_ban(ban)));
+                let count = blocks.as_ref().map_or(0, |blocks| blocks.len());
+                let (blocked, others) = others.split_at_mut(count * BLOCK_LENGTH);
+                copy_chunks(
+                    blocked,
+                    blocks.iter().flat_map(|all| all.iter()).map(doubles_of_block),
+                );
                 // No operation has both.
                 copy_chunks(others, held.into_iter().map(|units| [double(units)]));
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
@@ -237,7 +245,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
 /// The details of a response, which follow its own doubles in this order.
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
-    ban: Option<Box<Ban>>,
+    blocks: Option<Box<Blocks>>,
     held: Option<u64>,
     scheduled: ScheduledReservations,
 }
@@ -248,14 +256,14 @@ pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
 ) -> (DecisionBuffer, ResponseDetails) {
-    let Execution { response: Response { decision, limits: reports, ban }, units, held, scheduled } =
-        executed;
+    let Execution { response, units, held, scheduled } = executed;
+    let Response { decision, limits: reports, blocks } = response;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
-    let banned = if ban.is_some() { BANNED } else { 0.0 };
-    let code = MULTI_LIMIT + banned + status_code(decision.status);
+    let blocked = if blocks.is_some() { BLOCKED } else { 0.0 };
+    let code = MULTI_LIMIT + blocked + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    let details = ResponseDetails { reports, ban, held, scheduled };
+    let details = ResponseDetails { reports, blocks, held, scheduled };
     ([code, epoch_ms(decision.at), from, reported, units, reset_after, 0.0], details)
 }
 
@@ -280,8 +288,10 @@ fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
     [double(limit), double(remaining), retry_after, double(reset_after_ms), double(capacity)]
 }
 
-fn doubles_of_ban(ban: &Ban) -> [f64; BAN_LENGTH] {
-    [double(ban.step), double(whole_millis(ban.until))]
+fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {
+    block
+        .map_or([0; BLOCK_LENGTH], |Block { until, ban_step }| [ban_step, whole_millis(until)])
+        .map(double)
 }
 
 fn doubles_of_reservation(
@@ -298,7 +308,7 @@ impl ResponseDetails {
     /// Appends the doubles of the details.
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
-        doubles.extend(self.ban.iter().flat_map(|ban| doubles_of_ban(ban)));
+        doubles.extend(self.blocks.iter().flat_map(|all| all.iter()).flat_map(doubles_of_block));
         doubles.extend(self.held.map(double));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }

@@ -23,7 +23,7 @@ impl FlushResponses {
 
     /// Adds the doubles of a response. Limit reports go to `details`, which follow all
     /// responses: so the n-th response always begins at six times n. Only a take under a single
-    /// limit without a name has no reports.
+    /// limit without a name has no reports, unless its key is blocked.
     pub(crate) fn push(
         &mut self,
         executed: Result<Execution, CallFailure>,
@@ -32,9 +32,9 @@ impl FlushResponses {
     ) {
         let mut buffer = [0.0; response::LENGTH];
         match executed {
-            Ok(Execution { response: Response { decision, limits: None, ban: None }, .. })
-                if takes =>
-            {
+            Ok(Execution {
+                response: Response { decision, limits: None, blocks: None }, ..
+            }) if takes => {
                 response::write(&mut buffer, Ok(Some(decision)));
             }
             Ok(executed) => {

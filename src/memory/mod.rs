@@ -161,6 +161,13 @@ impl MemoryStore {
         self.capacity.held.load(Ordering::Relaxed)
     }
 
+    /// The number of stored entries, counted shard by shard. While no call is under way, it equals
+    /// [`held_keys`](Self::held_keys): every entry holds the capacity of one key.
+    #[must_use]
+    pub fn stored_keys(&self) -> usize {
+        self.shards.iter().map(|shard| locked(&shard.0).stored_keys()).sum()
+    }
+
     /// Opens a limiter: the states of its keys under `prefix`.
     ///
     /// Limiters with equal prefix and policies share their states. Once all limiters of a prefix

@@ -144,6 +144,11 @@ impl Shard {
         }
     }
 
+    /// The entries of both tables. Each of them holds capacity for one key.
+    pub(super) fn stored_keys(&self) -> usize {
+        self.entries.len() + self.metadata.len()
+    }
+
     /// Whether any key has a block or an override.
     #[inline]
     pub(super) fn has_metadata(&self) -> bool {
@@ -155,17 +160,18 @@ impl Shard {
         self.metadata.get(key_ref)
     }
 
-    /// Stores the block and the override of a key, unless both have ended. `claimed` says whether
-    /// capacity was claimed for them.
+    /// Stores the block, the override, the bans and the holds of a key, unless there are none.
+    /// `claimed` says whether capacity was claimed for them. Without a claim and a stored entry, a
+    /// sweep has dropped them meanwhile: all of them have ended.
     pub(super) fn keep_metadata(
         &mut self,
         key_ref: KeyRef<'_>,
         metadata: KeyMetadata,
         claimed: bool,
         capacity: &Capacity,
-        now: Micros,
     ) {
-        let (had, has) = (self.metadata.get(key_ref).is_some(), metadata.end() > now);
+        let had = self.metadata.get(key_ref).is_some();
+        let has = (had || claimed) && !metadata.is_empty();
         if has {
             self.metadata.put(key_ref, metadata);
         } else {
@@ -243,10 +249,6 @@ impl Shard {
 impl Shard {
     pub(super) fn make_sweep_due(&mut self) {
         self.sweep_debt = SWEEP_DEBT_LIMIT;
-    }
-
-    pub(super) fn stored_keys(&self) -> usize {
-        self.entries.len() + self.metadata.len()
     }
 }
 
@@ -411,9 +413,9 @@ mod tests {
         let key_ref = (0, Key::new("a").unwrap(), key_hash(1));
         assert!(!shard.has_metadata());
         assert!(shard.claim_or_sweep(&capacity, 0));
-        shard.keep_metadata(key_ref, blocked_until(5), true, &capacity, 0);
+        shard.keep_metadata(key_ref, blocked_until(5), true, &capacity);
         assert_eq!((shard.metadata(key_ref), held(&capacity)), (Some(&blocked_until(5)), 1));
-        shard.keep_metadata(key_ref, blocked_until(9), false, &capacity, 0);
+        shard.keep_metadata(key_ref, blocked_until(9), false, &capacity);
         assert_eq!((shard.metadata(key_ref), held(&capacity)), (Some(&blocked_until(9)), 1));
         shard.sweep(9, &capacity, 8);
         assert_eq!(held(&capacity), 1);
@@ -423,11 +425,11 @@ mod tests {
 
         // Capacity was claimed, and nothing is left to store, with and without earlier metadata.
         assert!(shard.claim_or_sweep(&capacity, 9));
-        shard.keep_metadata(key_ref, blocked_until(9), true, &capacity, 9);
+        shard.keep_metadata(key_ref, blocked_until(0), true, &capacity);
         assert_eq!((shard.has_metadata(), held(&capacity)), (false, 0));
         assert!(shard.claim_or_sweep(&capacity, 9));
-        shard.keep_metadata(key_ref, blocked_until(12), true, &capacity, 9);
-        shard.keep_metadata(key_ref, blocked_until(0), false, &capacity, 9);
+        shard.keep_metadata(key_ref, blocked_until(12), true, &capacity);
+        shard.keep_metadata(key_ref, blocked_until(0), false, &capacity);
         assert_eq!((shard.has_metadata(), held(&capacity)), (false, 0));
     }
 

@@ -18,6 +18,11 @@ const FIRST_LENGTH: usize = 3;
 /// A ban is a block whose length grows with each ban: see [`lengths`](Self::lengths). Only calls
 /// that could have been admitted are strikes: no call that a block refuses, whose cost is above the
 /// limit, or that asks for as much as is left.
+///
+/// A caller that waits gets no further strike. Alone on its keys, it is admitted after the retry
+/// time of its refusal. So the first refusal after an admitted call is no strike, if the key has
+/// strikes or bans: between the two refusals the caller has waited. Nor is the first refusal after
+/// the end of an override that the last refusal named as the retry time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BanRule {
     /// `after`, `within`, `forget` and the lengths.
@@ -38,6 +43,9 @@ pub struct BanRecord {
     pub banned_until: Micros,
     /// The time from which the latest ban no longer counts.
     pub forget_at: Micros,
+    /// The time from which the next refusal is no strike: 0 after an admitted call; after a refusal
+    /// the end of the override that it named as the retry time, or 2^53 − 1.
+    pub excused_from: Micros,
 }
 
 /// The ban in force on a key.
@@ -111,11 +119,22 @@ impl BanRule {
         policy < 8 && self.policies >> policy & 1 > 0
     }
 
-    /// Counts a strike. Returns the end of the ban if this strike bans the key.
+    /// Counts a refused call as a strike, unless its caller has waited. Returns the end of the ban if
+    /// this strike bans the key.
     ///
-    /// After a clock step, or if the window was longer by another rule, the window ends at most
-    /// [`within`](Self::within) from now.
-    pub fn strike(&self, record: &mut BanRecord, now: Micros) -> Option<Micros> {
+    /// `changes_at` is the end of the override in force. After a clock step, or if the window was
+    /// longer by another rule, the window ends at most [`within`](Self::within) from now.
+    pub fn strike(
+        &self,
+        record: &mut BanRecord,
+        now: Micros,
+        changes_at: Option<Micros>,
+    ) -> Option<Micros> {
+        let is_excused = record.end() > now && record.excused_from <= now;
+        record.excused_from = changes_at.unwrap_or(MAX_SAFE);
+        if is_excused {
+            return None;
+        }
         if record.window_end <= now {
             (record.strikes, record.window_end) = (0, Micros::MAX);
         }
@@ -134,6 +153,7 @@ impl BanRule {
             step: index as u64 + 1,
             banned_until,
             forget_at: end_of(banned_until, self.forget()),
+            excused_from: record.excused_from,
         };
         Some(banned_until)
     }
@@ -144,6 +164,19 @@ impl BanRecord {
     #[must_use]
     pub fn end(&self) -> Micros {
         self.window_end.max(self.forget_at)
+    }
+
+    /// Forgets what has ended.
+    pub(crate) fn drop_ended(&mut self, now: Micros) {
+        if self.window_end <= now {
+            (self.strikes, self.window_end) = (0, 0);
+        }
+        if self.forget_at <= now {
+            (self.step, self.banned_until, self.forget_at) = (0, 0, 0);
+        }
+        if self.end() <= now {
+            self.excused_from = 0;
+        }
     }
 
     /// The number of the ban's length if a block until this time is a ban, else 0.
@@ -169,7 +202,7 @@ mod tests {
     /// The ends of bans by strikes at these times, in minutes.
     fn bans(times: &[Micros]) -> Vec<Option<Micros>> {
         let mut record = BanRecord::default();
-        let ends = times.iter().map(|time| rule().strike(&mut record, time * MINUTE));
+        let ends = times.iter().map(|time| rule().strike(&mut record, time * MINUTE, None));
         ends.map(|end| end.map(|end| end / MINUTE)).collect()
     }
 
@@ -190,20 +223,41 @@ mod tests {
     }
 
     #[test]
+    fn the_first_refusal_after_an_admitted_call_is_no_strike_but_the_very_first() {
+        let mut record = BanRecord::default();
+        let mut refuse = |time| {
+            let banned = rule().strike(&mut record, time, None);
+            let strikes = record.strikes;
+            record.excused_from = 0;
+            (banned, strikes)
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(&mut refuse), [(None, 1); 5]);
+        assert_eq!(refuse(10 * MINUTE), (None, 1), "the first one of another window");
+        let mut record = BanRecord::default();
+        let ends = [0, 1, 9, 10, 11].map(|time| {
+            rule().strike(&mut record, time, Some(9));
+            record.strikes
+        });
+        assert_eq!(ends, [1, 2, 2, 2, 2], "the override ends at 9");
+    }
+
+    #[test]
     fn a_clock_that_steps_back_leaves_one_window() {
         let mut record = BanRecord::default();
-        rule().strike(&mut record, 1_000 * MINUTE);
-        rule().strike(&mut record, 0);
+        rule().strike(&mut record, 1_000 * MINUTE, None);
+        rule().strike(&mut record, 0, None);
         assert_eq!((record.strikes, record.window_end), (2, 10 * MINUTE));
+        record.drop_ended(10 * MINUTE);
+        assert_eq!(record, BanRecord::default());
     }
 
     #[test]
     fn a_record_ends_with_its_window_and_when_the_ban_is_forgotten() {
         let mut record = BanRecord::default();
-        rule().strike(&mut record, 0);
+        rule().strike(&mut record, 0, None);
         assert_eq!(record.end(), 10 * MINUTE);
-        rule().strike(&mut record, 0);
-        rule().strike(&mut record, 0);
+        rule().strike(&mut record, 0, None);
+        rule().strike(&mut record, 0, None);
         assert_eq!(record.end(), 101 * MINUTE);
         assert_eq!(record.step_of(MINUTE), 1);
         assert_eq!(record.step_of(2 * MINUTE), 0, "another block has replaced it");

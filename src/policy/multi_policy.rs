@@ -16,8 +16,22 @@ pub struct Response {
     pub decision: Decision,
     /// Reports of all limits; `None` for a single policy with one limit.
     pub limits: Option<Box<LimitReports>>,
-    /// The ban that refused the call; the last one to end, if there are several.
-    pub ban: Option<Box<Ban>>,
+    /// The blocks of a call that a block refused: for each limit that of its key, in the order of the
+    /// reports.
+    pub blocks: Option<Box<Blocks>>,
+}
+
+/// The block of each limit's key; `None` for a key that is not blocked.
+pub type Blocks = ShortList<Option<Block>, 4>;
+
+/// A block in force on a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Its end.
+    pub until: Micros,
+    /// The number of the ban's length, from 1, if it is a ban of a limiter with a rule for bans;
+    /// otherwise 0.
+    pub ban_step: u64,
 }
 
 /// Reports of all limits after a call.
@@ -127,11 +141,11 @@ impl Response {
     ) -> Self {
         let limits = || Box::new(LimitReports::of(statuses, now, cost, status));
         let decision = decision::decision_of_status(statuses, now, status);
-        Self { decision, limits: named.then(limits), ban: None }
+        Self { decision, limits: named.then(limits), blocks: None }
     }
 
     /// The response to a call under policies that decide together. It reports each limit if limits
-    /// have names, and a ban if the policies have a rule for bans.
+    /// have names, and the blocks of keys. If the policies have a rule for bans, these may be bans.
     ///
     /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is,
     /// otherwise refused if one policy refuses it. [`decision::decision_of_limits`] chooses the
@@ -149,16 +163,32 @@ impl Response {
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
             joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
-        let mut ban = None;
-        if status == Status::Blocked && policies.ban().is_some() {
-            let mut latest = now;
-            for &PolicyOutcome { blocked_until: until, ban_step: step, .. } in outcomes {
-                if step > 0 && until > latest {
-                    (ban, latest) = (Some(Box::new(Ban { step, until })), until);
-                }
+        let response = Self::of_status(named, &statuses, now, cost, status);
+        if status != Status::Blocked {
+            return response;
+        }
+        let has_rule = policies.ban().is_some();
+        let blocks = outcomes.iter().flat_map(|one| {
+            let ban_step = if has_rule { one.ban_step } else { 0 };
+            let block = Block { until: one.blocked_until, ban_step };
+            let block = (block.until > now).then_some(block);
+            one.statuses.iter().map(move |_| block)
+        });
+        Self { blocks: Some(Box::new(blocks.collect())), ..response }
+    }
+
+    /// The ban that refused the call; the last one to end, if there are several.
+    #[must_use]
+    pub fn ban(&self) -> Option<Ban> {
+        let mut latest: Option<Ban> = None;
+        for &Block { until, ban_step: step } in
+            self.blocks.iter().flat_map(|all| all.iter()).flatten()
+        {
+            if step > 0 && latest.is_none_or(|ban| until > ban.until) {
+                latest = Some(Ban { step, until });
             }
         }
-        Self { ban, ..Self::of_status(named, &statuses, now, cost, status) }
+        latest
     }
 
     /// The response to a preview.
@@ -178,7 +208,7 @@ impl Response {
 
 impl From<Decision> for Response {
     fn from(decision: Decision) -> Self {
-        Self { decision, limits: None, ban: None }
+        Self { decision, limits: None, blocks: None }
     }
 }
 

@@ -1,4 +1,5 @@
-import type { BanInForce, Decision, PolicyNumbers } from '../api/decision.js'
+import type { Decision, PolicyNumbers } from '../api/decision.js'
+import { type Block, withBlocks } from './blocks.js'
 import { decisionOf, numbersOf } from './decision-of.js'
 import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
 import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
@@ -9,23 +10,26 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
  * Such a response also begins with seven doubles: code, time, offset of the limits' numbers, index
  * of the reported limit, units of an operation, reset after, 0. Each limit has five doubles: limit,
  * remaining, retry after (below 0 if the cost can never be admitted), reset after, capacity. If the code has
- * {@link BANNED_OFFSET}, two doubles follow: the number of the ban's length, and its end. After an
- * operation on a hold its units follow.
+ * {@link BLOCKED_OFFSET}, two doubles follow for each limit: the number of the ban's length or 0, and the
+ * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
+ * follow.
  */
 const LIMIT_LENGTH = 5
 
 /** The doubles of a response with `limits` limits. */
 export function responseLengthOf(limits: number): number {
-  return RESPONSE_LENGTH + limits * LIMIT_LENGTH + BAN_LENGTH
+  return RESPONSE_LENGTH + limits * (LIMIT_LENGTH + BLOCK_LENGTH) + HELD_LENGTH
 }
 
-const BAN_LENGTH = 2
+const BLOCK_LENGTH = 2
+
+const HELD_LENGTH = 1
 
 /** Added to the code of a decision with several limits. */
 const MULTI_LIMIT_OFFSET = 8
 
-/** Added to the code of a decision with several limits if the block is a ban. */
-const BANNED_OFFSET = 16
+/** Added to the code of a decision with several limits if a block refused the call. */
+const BLOCKED_OFFSET = 16
 
 /** The decision on several limits at `start` of `responses`; `undefined` for a failure. */
 export function multiLimitDecisionAt(
@@ -34,8 +38,8 @@ export function multiLimitDecisionAt(
   names: readonly string[],
 ): Decision | undefined {
   const given = (responses[start] as number) - MULTI_LIMIT_OFFSET
-  const isBanned = given >= BANNED_OFFSET
-  const code = isBanned ? given - BANNED_OFFSET : given
+  const isBlocked = given >= BLOCKED_OFFSET
+  const code = isBlocked ? given - BLOCKED_OFFSET : given
   const status = code < 0 ? undefined : STATUSES[code]
   if (status === undefined) {
     return undefined
@@ -65,15 +69,19 @@ export function multiLimitDecisionAt(
     responses[start + 1] as number,
     'store',
   )
-  if (isBanned) {
-    // Not a copy: the metadata of copied decisions takes 10 µs.
-    Object.assign(decision, { ban: banAt(responses, at) })
-  }
-  return decision
+  return isBlocked ? withBlocks(decision, blocksAt(responses, at, names)) : decision
 }
 
-function banAt(responses: Float64Array, start: number): BanInForce {
-  return { step: responses[start] as number, until: responses[start + 1] as number }
+function blocksAt(responses: Float64Array, start: number, names: readonly string[]): Map<string, Block> {
+  const blocks = new Map<string, Block>()
+  names.forEach((name, index) => {
+    const at = start + index * BLOCK_LENGTH
+    const until = responses[at + 1] as number
+    if (until > 0) {
+      blocks.set(name, { step: responses[at] as number, until })
+    }
+  })
+  return blocks
 }
 
 /** The result of an operation at `start` of `responses`; `undefined` for a failure. */
@@ -87,8 +95,9 @@ export function operationResultAt(
     return undefined
   }
   // Meaningless, and not read, unless the operation was one on a hold.
-  const banLength = 'ban' in decision ? BAN_LENGTH : 0
-  const heldAt = start + (responses[start + 2] as number) + names.length * LIMIT_LENGTH + banLength
+  const isBlocked = (responses[start] as number) >= MULTI_LIMIT_OFFSET + BLOCKED_OFFSET
+  const limitLength = LIMIT_LENGTH + (isBlocked ? BLOCK_LENGTH : 0)
+  const heldAt = start + (responses[start + 2] as number) + names.length * limitLength
   return { decision, units: responses[start + 4] as number, held: responses[heldAt] as number }
 }
 

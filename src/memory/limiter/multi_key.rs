@@ -65,7 +65,8 @@ struct PolicyKey<'a> {
     shard: usize,
     key_ref: KeyRef<'a>,
     metadata: KeyMetadata,
-    /// Whether capacity for the metadata has been claimed.
+    /// Whether capacity for one entry has been claimed and is not used yet. It is used by
+    /// [`Shard::keep_metadata`], or released when the decision ends.
     claimed: bool,
     /// Whether the metadata may have strikes.
     may_strike: bool,
@@ -186,18 +187,13 @@ impl<'a> MultiKeyDecision<'a> {
         if open < MAX_HOLDS { Ok(()) } else { Err(OperationError::NoCapacity) }
     }
 
-    /// Claims capacity for the metadata of some policies' keys, unless they have some already: for
-    /// all of them or for none.
+    /// Claims capacity for the metadata of some policies' keys, unless they have some already. If
+    /// it fails, the claims end with the decision.
     fn claim(&mut self, of: &dyn Fn(usize) -> bool) -> Result<(), OperationError> {
-        for number in 0..self.policy_keys.len() {
-            if of(number) && self.policy_keys[number].is_some() && !self.claim_for(number) {
-                let keys = self.policy_keys.iter().flatten();
-                let claimed = keys.filter(|policy_key| policy_key.claimed).count();
-                self.store.capacity.release(claimed);
-                return Err(OperationError::NoCapacity);
-            }
-        }
-        Ok(())
+        let has_capacity = (0..self.policy_keys.len())
+            .filter(|&number| of(number))
+            .all(|number| self.policy_keys[number].is_none() || self.claim_for(number));
+        if has_capacity { Ok(()) } else { Err(OperationError::NoCapacity) }
     }
 
     /// Claims capacity for the metadata of a policy's key, unless it has some already. Returns
@@ -205,7 +201,7 @@ impl<'a> MultiKeyDecision<'a> {
     fn claim_for(&mut self, number: usize) -> bool {
         let Some(policy_key) = &mut self.policy_keys[number] else { return false };
         // A sweep for capacity may drop metadata that has ended.
-        if policy_key.metadata.end() <= self.now {
+        if !policy_key.claimed && policy_key.metadata.end() <= self.now {
             let shard = &mut self.shards[policy_key.shard].1;
             policy_key.claimed = shard.claim_or_sweep(&self.store.capacity, self.now);
             return policy_key.claimed;
@@ -288,7 +284,8 @@ impl<'a> MultiKeyDecision<'a> {
         for policy_key in self.policy_keys.iter_mut().flatten() {
             let shard = &mut self.shards[policy_key.shard].1;
             let metadata = std::mem::take(&mut policy_key.metadata);
-            shard.keep_metadata(policy_key.key_ref, metadata, policy_key.claimed, capacity, now);
+            let claimed = std::mem::take(&mut policy_key.claimed);
+            shard.keep_metadata(policy_key.key_ref, metadata, claimed, capacity);
         }
         for policy_key in self.policy_keys.iter_mut().flatten() {
             let shard = &mut self.shards[policy_key.shard].1;
@@ -308,9 +305,14 @@ impl WorkingState {
     }
 }
 
-/// No state may be missing, even after a panic.
+/// No state may be missing, and no claim may be left, even after an error or a panic.
 impl Drop for MultiKeyDecision<'_> {
     fn drop(&mut self) {
         self.put_back();
+        let keys = self.policy_keys.iter().flatten();
+        let claimed = keys.filter(|policy_key| policy_key.claimed).count();
+        if claimed > 0 {
+            self.store.capacity.release(claimed);
+        }
     }
 }

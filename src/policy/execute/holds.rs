@@ -130,10 +130,23 @@ fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {
     }
 }
 
-/// Adds a hold, or replaces that with its identifier, and drops those that have expired.
+/// The most expired holds that are dropped at a time.
+const MAX_DROPPED: usize = 50;
+
+/// Adds a hold, or replaces that with its identifier, and drops those that have expired: the earliest
+/// first, up to [`MAX_DROPPED`]. A clock that steps back may bring back the others.
 fn put(entries: &mut [PolicyEntry<'_, '_>], now: Micros, hold: Hold) {
     if let Some(holds) = holds(entries) {
-        holds.retain(|other| other.id != hold.id && other.expires_at > now);
+        holds.retain(|other| other.id != hold.id);
+        let mut expired: Vec<_> = holds
+            .iter()
+            .filter(|other| other.expires_at <= now)
+            .map(|other| (other.expires_at, other.id))
+            .collect();
+        expired.sort_unstable();
+        if let Some(last) = expired.get(MAX_DROPPED - 1).or(expired.last()).copied() {
+            holds.retain(|other| (other.expires_at, other.id) > last);
+        }
         holds.push(hold);
     }
 }

@@ -18,7 +18,9 @@
 //! and bans; the end of a block does not.
 //!
 //! A block, an override and a ban end at a fixed time. A clock that steps back makes them last longer by
-//! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step.
+//! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step. The
+//! first operation after the end, unless it is a peek, drops what has ended. From then on it does not
+//! come back, even if the clock steps back.
 
 use std::sync::Arc;
 
@@ -26,7 +28,6 @@ use crate::algorithm::{
     Algorithm as _, ChargeRecord, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview,
 };
 use crate::policy::ban::{BanRecord, BanRule};
-use crate::policy::execute::holds::Hold;
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
@@ -34,50 +35,11 @@ use crate::policy::{Policy, State};
 use crate::time::{Micros, end_of};
 
 pub mod holds;
+mod metadata;
 mod permits;
 mod scheduled;
 
-/// The block, the override and the bans of a key under one policy. A key that has only these is
-/// fresh.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeyMetadata {
-    /// The end of the block; any time up to now if there is none.
-    pub blocked_until: Micros,
-    /// The override, which may have ended.
-    pub numbers: Option<Override>,
-    /// The strikes and the bans.
-    pub bans: BanRecord,
-    /// The holds of reservations, if it is the key of the first policy. Some may have expired.
-    pub holds: Vec<Hold>,
-}
-
-/// Numbers that decide on one key in place of the limiter's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
-    /// The policy with these numbers, of the limiter's algorithm.
-    pub policy: Arc<Policy>,
-    /// The end: the limiter's numbers decide from then on.
-    pub until: Micros,
-}
-
-impl KeyMetadata {
-    /// The time from which all of it has ended.
-    #[must_use]
-    pub fn end(&self) -> Micros {
-        let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
-        let holds_until = self.holds.iter().map(|hold| hold.expires_at).max().unwrap_or(0);
-        override_until.max(self.blocked_until).max(self.bans.end()).max(holds_until)
-    }
-
-    /// The policy that decides at the time `now`: that of the override, or else the limiter's.
-    #[must_use]
-    pub fn in_force<'a>(&'a self, limiters: &'a Policy, now: Micros) -> &'a Policy {
-        match &self.numbers {
-            Some(numbers) if numbers.until > now => &numbers.policy,
-            _ => limiters,
-        }
-    }
-}
+pub use metadata::{KeyMetadata, Override};
 
 /// The state and metadata of a key under one policy, to change in place.
 #[derive(Debug)]
@@ -133,6 +95,9 @@ pub fn execute(
     operation: &Operation,
 ) -> Execution {
     let mut entries = entries(policies, parts);
+    if !matches!(operation, Operation::Peek { .. }) {
+        entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));
+    }
     let mut held = None;
     let units = match operation {
         Operation::Take { cost } => {
@@ -195,6 +160,7 @@ pub fn execute(
             let end = end_of(now, *lasting);
             for PolicyEntry { part, .. } in &mut entries {
                 part.metadata.blocked_until = part.metadata.blocked_until.max(end);
+                part.metadata.drop_ended(now);
             }
             0
         }
@@ -206,6 +172,7 @@ pub fn execute(
         Operation::Override { policies, lasting } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
             override_until(&mut entries, policies, end_of(now, *lasting));
+            entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));
             entries.iter_mut().for_each(|entry| entry.repair(now));
             0
         }
@@ -323,7 +290,9 @@ impl PolicyEntry<'_, '_> {
     fn strike(&mut self, rule: &BanRule, now: Micros) {
         if self.part.may_strike && rule.applies_to(self.number) {
             let metadata = &mut *self.part.metadata;
-            if let Some(until) = rule.strike(&mut metadata.bans, now) {
+            let in_force = metadata.numbers.as_ref().filter(|numbers| numbers.until > now);
+            let changes_at = in_force.map(|numbers| numbers.until);
+            if let Some(until) = rule.strike(&mut metadata.bans, now, changes_at) {
                 metadata.blocked_until = until;
             }
         }
@@ -357,6 +326,9 @@ fn take(
             entry.strike(rule, now);
         }
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
+        if units > 0 {
+            entry.part.metadata.bans.excused_from = 0;
+        }
         return Execution::new(
             Response::of_policies(policies, &[entry.policy_outcome(now, cost, outcome)], now, cost),
             units,
@@ -381,6 +353,9 @@ fn take_normalized(
     if takes {
         for entry in &mut *entries {
             entry.charge(now, cost);
+            if cost > 0 {
+                entry.part.metadata.bans.excused_from = 0;
+            }
         }
     }
     if let Some(rule) = ban.filter(|_| may && !outcomes.contains(&Outcome::Impossible)) {

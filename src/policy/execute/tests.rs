@@ -110,6 +110,7 @@ fn a_cost_that_one_policy_can_never_admit_is_impossible_whatever_others_say() {
     assert_eq!(limits(&impossible), (0, vec![(1, None), (3, Some(1_000_000))]));
 }
 
+// promise: first-operation-key-after
 #[test]
 fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     let mut kept = burst_and_daily();
@@ -125,9 +126,12 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
     let none = kept.execute(end - 1, &Operation::TakeUpTo { units: 3 });
     assert_eq!((none.response.decision.status, none.units), (Status::Blocked, 0));
-    assert_eq!(kept.status(end, 4), Status::AllowedLast);
-    // The clock steps back, and the block is in force again.
+    // A peek drops nothing: if the clock steps back, the block is in force again.
+    assert_eq!(kept.peek(end, 4).status, Status::AllowedLast);
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
+    // A call drops it for good.
+    assert_eq!(kept.status(end, 4), Status::AllowedLast);
+    assert_eq!(kept.status(end - 1, 1), Status::Refused);
     kept.execute(end - 1, &Operation::Block { lasting: 5 });
     kept.execute(end - 1, &Operation::Block { lasting: 0 });
     assert_eq!(kept.status(end + 3, 1), Status::Blocked, "a shorter block changes nothing");

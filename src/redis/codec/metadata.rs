@@ -34,14 +34,14 @@ fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     }
     let state = value.len().checked_sub(size)?;
     let mut words = rest[state..].strip_prefix(&[MARK])?;
-    let mut numbers = [0; 7];
+    let mut numbers = [0; 8];
     doubles(&mut words, &mut numbers)?;
     let (count, mut words) = words.split_first()?;
     let mut override_numbers = vec![0; usize::from(*count)];
     doubles(&mut words, &mut override_numbers)?;
-    let [blocked_until, override_until, strikes, window_end, step, banned_until, forget_at] =
-        numbers;
-    let bans = BanRecord { strikes, window_end, step, banned_until, forget_at };
+    let [blocked_until, override_until, numbers @ ..] = numbers;
+    let [strikes, window_end, step, banned_until, forget_at, excused_from] = numbers;
+    let bans = BanRecord { strikes, window_end, step, banned_until, forget_at, excused_from };
     let metadata = StoredMetadata { blocked_until, override_until, override_numbers, bans };
     Some((&value[..state], metadata))
 }
@@ -51,13 +51,19 @@ pub(crate) mod tests {
     use super::*;
 
     /// The bans of [`text`].
-    pub(crate) const BANS: BanRecord =
-        BanRecord { strikes: 1, window_end: 2, step: 3, banned_until: 4, forget_at: 5 };
+    pub(crate) const BANS: BanRecord = BanRecord {
+        strikes: 1,
+        window_end: 2,
+        step: 3,
+        banned_until: 4,
+        forget_at: 5,
+        excused_from: 6,
+    };
 
     /// Encodes metadata as `encode_metadata` in the script does.
     pub(crate) fn text(blocked_until: u32, override_until: u32, numbers: &[u32]) -> Vec<u8> {
         let mut text = vec![MARK];
-        for number in [blocked_until, override_until, 1, 2, 3, 4, 5] {
+        for number in [blocked_until, override_until, 1, 2, 3, 4, 5, 6] {
             text.extend(f64::from(number).to_be_bytes());
         }
         text.push(u8::try_from(numbers.len()).unwrap());

@@ -43,6 +43,7 @@ export class Leases implements LeaseHolder {
   readonly #maxKeys: number
   readonly #now: () => number
   readonly #holders: Set<LeaseHolder>
+  readonly #onChange: (keys: Keys) => void
   readonly #hotKeys = new Map<string, KeyLeases>()
   /** The keys with a group that calls may still join. */
   readonly #withGroup = new Set<KeyLeases>()
@@ -59,6 +60,7 @@ export class Leases implements LeaseHolder {
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
    * @param holders - It belongs to them until it is closed.
+   * @param onChange - Is called when units of a key were taken from the store or given back.
    */
   constructor(
     store: LimiterBackend,
@@ -67,8 +69,10 @@ export class Leases implements LeaseHolder {
     maxKeys: number,
     now: () => number,
     holders: Set<LeaseHolder>,
+    onChange: (keys: Keys) => void,
   ) {
     this.#holders = holders
+    this.#onChange = onChange
     holders.add(this)
     this.#store = store
     this.#policySet = policySet
@@ -302,6 +306,7 @@ export class Leases implements LeaseHolder {
         if (granted === 0) {
           return undefined
         }
+        this.#onChange(hotKey.keys)
         const now = this.#now()
         const lease = new Lease(this.#policySet, hotKey.keys, decision, granted, sentAt, now, this.#leaseMs, version)
         if (decision.source === 'store') {
@@ -419,6 +424,7 @@ export class Leases implements LeaseHolder {
     const answer = new Promise((resolve) => resolve(madeAt(undefined, () => this.#store.execute(keys, refund))))
     const end = (): void => {
       this.#pending.delete(returning)
+      this.#onChange(keys)
     }
     const returning = answer.then(end, end)
     this.#pending.add(returning)

@@ -65,7 +65,8 @@ export class LocalBackend implements LimiterBackend {
     this.policySet = policySet
     this.#store = store
     this.#refusals = new RefusalCache(policySet, options, now)
-    this.leases = leaseMs === undefined ? undefined : new Leases(store, policySet, leaseMs, maxKeys, now, holders)
+    this.leases =
+      leaseMs === undefined ? undefined : new Leases(store, policySet, leaseMs, maxKeys, now, holders, this.#outdate)
   }
 
   get isDown(): boolean {
@@ -123,18 +124,18 @@ export class LocalBackend implements LimiterBackend {
         return this.#executeTake(keys, operation, operation.units)
       case 'penalize': {
         this.#forEachVariant((variant) => variant.leases?.end(keys, false))
-        const callStore = () => this.#store.execute(keys, operation)
+        const callStore = () => this.#changing(keys, () => this.#store.execute(keys, operation))
         return this.#refusals.inTurn(keys, 0, callStore, () => this.execute(keys, operation))
       }
       case 'refund':
         this.#prepareRefund(keys)
         return this.leases !== undefined && keys instanceof LeasedKeys
           ? this.leases.refund(keys, operation.units)
-          : this.#store.execute(keys, operation)
+          : this.#changing(keys, () => this.#store.execute(keys, operation))
       case 'settle':
       case 'cancelSchedule':
         this.#prepareRefund(keys)
-        return this.#store.execute(keys, operation)
+        return this.#changing(keys, () => this.#store.execute(keys, operation))
       case 'override':
         return this.#change(keys, { ...operation, policies: this.#leasedOverride(operation.policies) })
       default:
@@ -147,7 +148,7 @@ export class LocalBackend implements LimiterBackend {
     return this.#refusals.inTurn(
       keys,
       0,
-      () => this.#store.schedule(keys, cost, maxWaitUs),
+      () => this.#changing(keys, () => this.#store.schedule(keys, cost, maxWaitUs)),
       () => this.schedule(keys, cost, maxWaitUs),
     )
   }
@@ -208,7 +209,43 @@ export class LocalBackend implements LimiterBackend {
     }
     const { sentAt } = this.#refusals
     const answer = ask()
-    return answer instanceof Promise ? this.#refusals.learn(answer, key, cost, sentAt, (decision) => decision) : answer
+    return answer instanceof Promise
+      ? this.#refusals.learn(answer, key, cost, sentAt, (decision) => decision, this.#onAnswer)
+      : answer
+  }
+
+  /** Changes the refusals of the key in the other tiers by a decision of the store. */
+  readonly #onAnswer = (keys: Keys, decision: Decision, sentAt: number): void => {
+    if (this.#variants.size === 1) {
+      return
+    }
+    this.#forEachVariant((variant) => {
+      if (variant === this) {
+        return
+      }
+      if (decision.allowed) {
+        variant.#refusals.outdate(keys)
+      } else {
+        variant.#refusals.shorten(keys, decision, sentAt)
+      }
+    })
+  }
+
+  /** Makes a call to the store that changes keys, which outdates refusals in all tiers. */
+  #changing<T extends object>(keys: Keys, call: () => T | Promise<T>): T | Promise<T> {
+    const answer = call()
+    if (this.#refusals.isOn && answer instanceof Promise) {
+      const onEnd = (): void => this.#outdate(keys)
+      answer.then(onEnd, onEnd)
+    }
+    return answer
+  }
+
+  /** Drops the refusals of keys in all tiers. */
+  readonly #outdate = (keys: Keys): void => {
+    if (this.#refusals.isOn) {
+      this.#forEachVariant((variant) => variant.#refusals.outdate(keys))
+    }
   }
 
   /** The answer of a lease that has all the units; otherwise `undefined`. */
@@ -232,7 +269,7 @@ export class LocalBackend implements LimiterBackend {
       const { sentAt } = this.#refusals
       const answer = this.#store.execute(keys, operation)
       return answer instanceof Promise
-        ? this.#refusals.learn(answer, keys, cost, sentAt, ({ decision }) => decision)
+        ? this.#refusals.learn(answer, keys, cost, sentAt, ({ decision }) => decision, this.#onAnswer)
         : answer
     }
     return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeTake(keys, operation, cost))
@@ -244,7 +281,7 @@ export class LocalBackend implements LimiterBackend {
       variant.leases?.end(keys, operation.kind === 'reset')
       variant.#refusals.forget(keys)
     })
-    return this.#store.execute(keys, operation)
+    return this.#changing(keys, () => this.#store.execute(keys, operation))
   }
 
   /** Before units go back to the store: refusals from before are no longer valid. */

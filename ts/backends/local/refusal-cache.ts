@@ -2,11 +2,12 @@ import type { Decision } from '../../api/decision.js'
 import { Keys } from '../../input/keys.js'
 import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
+import { blocksOf } from '../blocks.js'
 import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
 import { BoundedMap, idOf } from './bounded-map.js'
 import type { LocalOptions } from './local-options.js'
-import { cachedDecision, cachedSingleDecision, type Refusal, RefusedKey } from './refused-key.js'
+import { cachedDecision, cachedSingleDecision, type KeyBlock, type Refusal, RefusedKey } from './refused-key.js'
 
 /**
  * A refusal is long if it lasts this many times as long as its call took. Only then do calls wait for
@@ -23,8 +24,12 @@ const MAX_CHANGED = 1_000
  *
  * The store decided a call that was sent at the local time `a` at `a` or later. With `retryAfterMs` r
  * it refuses the same cost for at least r − 1 ms from then on. So until a + r − 1 the store would
- * refuse each call that is refused here, unless something other than calls changes the key. The decision counts r from the arrival of the answer: a caller who waits that long
- * is not early.
+ * refuse each call that is refused here, unless something changes the key. The decision counts r from
+ * the arrival of the answer: a caller who waits that long is not early.
+ *
+ * An admitted call may change the key so that other calls fit earlier: under other numbers, those of a
+ * tier, an override or an earlier deploy, a state drains at another rate until a call is admitted. So
+ * an admitted call ends the refusals of its keys in all tiers.
  *
  * When a long refusal ends, one call asks the store, and other calls on that key wait for its answer.
  * If it is admitted and leaves r units, calls that take r units together ask without waiting, and
@@ -117,7 +122,10 @@ export class RefusalCache {
     const since = currentMadeAt() ?? Number.POSITIVE_INFINITY
     this.#forEachId(keys, (id) => {
       const key = this.#keys.get(id)
-      if (key !== undefined) {
+      if (key?.isCheaper(cost, this.#now())) {
+        // If it is admitted, the refusal ends before the answer arrives.
+        this.#keys.delete(id)
+      } else if (key !== undefined) {
         waiting ??= key.since <= since ? key.waiting : undefined
         if (key.waiting === undefined && probed === undefined && this.#isProbe(id, key, cost)) {
           probed = [id, key]
@@ -130,20 +138,31 @@ export class RefusalCache {
     return probed === undefined ? call() : this.#probe(...probed, call)
   }
 
-  /** Remembers the refusal in an answer of the store. */
+  /**
+   * Remembers the refusal in an answer of the store.
+   *
+   * @param onAnswer - Is called with a decision of the store, after this limiter has learned from it.
+   */
   learn<T>(
     answer: Promise<T>,
     keys: string | Keys,
     cost: number,
     sentAt: number,
     decisionIn: (answer: T) => Decision,
+    onAnswer: (keys: Keys, decision: Decision, sentAt: number) => void,
   ): Promise<T> {
     this.#asking++
     return answer.then(
       (value) => {
         const decision = decisionIn(value)
-        if (!decision.allowed && decision.source === 'store') {
-          this.#remember(typeof keys === 'string' ? new Keys([keys], undefined) : keys, cost, decision, sentAt)
+        if (decision.source === 'store') {
+          const all = typeof keys === 'string' ? new Keys([keys], undefined) : keys
+          if (decision.allowed) {
+            this.#drop(all)
+          } else {
+            this.#remember(all, cost, decision, sentAt)
+          }
+          onAnswer(all, decision, sentAt)
         }
         this.#onAnswer()
         return value
@@ -170,10 +189,55 @@ export class RefusalCache {
         this.#changedAt.set(id, this.#now())
       }
     })
+    this.#boundChanged()
+  }
+
+  #boundChanged(): void {
     if (this.#changedAt.size > MAX_CHANGED) {
       this.#allChangedAt = this.#now()
       this.#changedAt.clear()
     }
+  }
+
+  /**
+   * Drops the refusals of keys whose states were changed in the store, perhaps by another tier. Answers
+   * that arrive later may be older. Calls that wait stay in turn.
+   */
+  outdate(keys: Keys): void {
+    this.#drop(keys)
+    if (this.#asking > 0) {
+      this.#forEachId(keys, (id) => this.#changedAt.set(id, this.#now()))
+      this.#boundChanged()
+    }
+  }
+
+  /**
+   * Shortens the refusals of keys to the reset time in a refusal of another tier, which may have
+   * shortened an open window.
+   */
+  shorten(keys: Keys, decision: Decision, sentAt: number): void {
+    if (this.#keys.size === 0) {
+      return
+    }
+    this.#forEachId(keys, (id, dimension) => {
+      const key = this.#keys.get(id)
+      if (key?.refusal !== undefined && !key.refusal.isImpossible) {
+        const resets = this.#limitsOf(dimension).map((name) => decision.policies[name]?.resetAfterMs ?? 0)
+        key.until = Math.min(key.until, sentAt + Math.max(...resets) - 1)
+      }
+    })
+  }
+
+  #drop(keys: Keys): void {
+    if (this.#keys.size === 0) {
+      return
+    }
+    this.#forEachId(keys, (id) => {
+      const key = this.#keys.get(id)
+      if (key?.refusal !== undefined && key.waiting === undefined) {
+        this.#keys.delete(id)
+      }
+    })
   }
 
   #onAnswer(): void {
@@ -244,18 +308,18 @@ export class RefusalCache {
 
   #remember({ keys, tag }: Keys, cost: number, decision: Decision, sentAt: number): void {
     const receivedAt = this.#now()
-    const maxCost =
-      decision.status === 'impossible'
-        ? Number.POSITIVE_INFINITY
-        : Math.min(...Object.values(decision.policies).map(({ limit }) => limit))
-    if (this.#policySet.ban !== undefined && decision.status !== 'impossible' && banEndOf(decision) === 0) {
-      // The store has to count the next refusal: it may be a strike.
-      return
-    }
-    const refusal = { decision, receivedAt, minCost: cost, maxCost }
+    const isImpossible = decision.status === 'impossible'
+    const maxCost = isImpossible
+      ? Number.POSITIVE_INFINITY
+      : Math.min(...Object.values(decision.policies).map(({ capacity }) => capacity))
     for (const [dimension, retryAfterMs] of this.#retries(decision)) {
+      const block = this.#blockOf(decision, dimension, sentAt)
+      let until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)
+      if (this.#policySet.ban !== undefined && !isImpossible) {
+        // The store has to count a refusal of a key that is not blocked: it may be a strike.
+        until = Math.min(until, block?.until ?? Number.NEGATIVE_INFINITY)
+      }
       const id = idOf(keys[dimension] as string, dimension, tag)
-      const until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)
       const changedAt = this.#changedAt.get(id) ?? this.#allChangedAt
       const known = this.#keys.get(id)
       const isOutdated = sentAt <= changedAt || until <= receivedAt
@@ -264,7 +328,7 @@ export class RefusalCache {
         continue
       }
       const key = known ?? new RefusedKey()
-      key.refusal = refusal
+      key.refusal = { decision, isImpossible, block, receivedAt, minCost: cost, maxCost }
       key.until = until
       key.isLong = until - receivedAt >= LONG * (receivedAt - sentAt)
       if (known === undefined) {
@@ -276,19 +340,47 @@ export class RefusalCache {
   /** The time until the limits of each key dimension admit the call, if they refused it. */
   #retries(decision: Decision): Map<number, number> {
     const { policies, status } = decision
-    // A key that refuses for a shorter time than the ban is not banned. Both times are rounded up.
-    const banMs = this.#policySet.ban === undefined ? 0 : banEndOf(decision) - decision.at
     const retries = new Map<number, number>()
     for (const { name, policy } of this.#policySet.limits) {
       const { dimension } = this.#policySet.policies[policy] as PolicySet['policies'][number]
       const retryAfterMs = policies[name]?.retryAfterMs
       const retry = retryAfterMs === null ? Number.POSITIVE_INFINITY : (retryAfterMs ?? 0)
       // Without the impossible limits the others might admit the call, or not.
-      if (retry > 0 && retry > banMs - 1 && (status !== 'impossible' || retryAfterMs === null)) {
+      if (retry > 0 && (status !== 'impossible' || retryAfterMs === null)) {
         retries.set(dimension, Math.max(retry, retries.get(dimension) ?? 0))
       }
     }
     return retries
+  }
+
+  /** The block of the key of a dimension in a decision: of its limits, the last to end. */
+  #blockOf(decision: Decision, dimension: number, sentAt: number): KeyBlock | undefined {
+    if (decision.status !== 'blocked') {
+      return undefined
+    }
+    const blocks = blocksOf(decision)
+    if (blocks === undefined) {
+      // The embedded store reports no block of a single limit.
+      return { until: Number.POSITIVE_INFINITY, ban: decision.ban }
+    }
+    let [endsAt, ban] = [0, undefined as KeyBlock['ban']]
+    for (const name of this.#limitsOf(dimension)) {
+      const block = blocks.get(name)
+      if (block !== undefined) {
+        endsAt = Math.max(endsAt, block.until)
+        if (block.step > 0 && block.until > (ban?.until ?? 0)) {
+          ban = { step: block.step, until: block.until }
+        }
+      }
+    }
+    // The end is rounded up, and the store decided after `sentAt`.
+    return endsAt === 0 ? undefined : { until: sentAt + (endsAt - decision.at) - 1, ban }
+  }
+
+  /** The names of the limits that count by the key of a dimension. */
+  #limitsOf(dimension: number): string[] {
+    const { limits, policies } = this.#policySet
+    return limits.filter(({ policy }) => policies[policy]?.dimension === dimension).map(({ name }) => name)
   }
 
   #forEachId({ keys, tag }: Keys, visit: (id: string, dimension: number) => void): void {
@@ -298,11 +390,6 @@ export class RefusalCache {
       }
     })
   }
-}
-
-/** The end of the ban in epoch milliseconds; 0 if the decision has none. */
-function banEndOf(decision: Decision): number {
-  return decision.status === 'blocked' ? (decision.ban?.until ?? 0) : 0
 }
 
 /** Makes a call after those that wait. Its deadline counts from now. */

@@ -1,11 +1,23 @@
-import type { Decision, PolicyNumbers } from '../../api/decision.js'
+import type { BanInForce, Decision, PolicyNumbers } from '../../api/decision.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { decisionOf, numbersOf } from '../decision-of.js'
 
+/** The block of a stored key. */
+export interface KeyBlock {
+  /** Its end by the local clock, in milliseconds, or up to a call earlier. */
+  readonly until: number
+  /** The ban, if the block is one. */
+  readonly ban: BanInForce | undefined
+}
+
 /** A refusal of calls on a stored key. Times are in milliseconds of the local clock. */
 export interface Refusal {
-  /** The decision of the store. */
+  /** The decision of the store. Other keys may have refused the call, too. */
   readonly decision: Decision
+  /** Whether a cost above the limits of this key was refused. */
+  readonly isImpossible: boolean
+  /** The block of this key; `undefined` if it is not blocked. */
+  readonly block: KeyBlock | undefined
   /** The time at which it arrived. */
   readonly receivedAt: number
   /** The cost from which calls are refused. */
@@ -34,6 +46,11 @@ export class RefusedKey {
   /** When that other call was made first, by `timers.now`. */
   since = 0
 
+  /** Whether a call costs less than those that are refused now. */
+  isCheaper(cost: number, now: number): boolean {
+    return this.refusal !== undefined && this.waiting === undefined && now < this.until && cost < this.refusal.minCost
+  }
+
   /** The refusal of a call of this cost now. */
   refusalOf(cost: number, now: number): Refusal | undefined {
     const { refusal } = this
@@ -48,21 +65,34 @@ export class RefusedKey {
 }
 
 /** {@link cachedDecision} of a policy set with one limit. */
-export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: number): Decision {
-  const { status, policy, at } = decision
+export function cachedSingleDecision(refusal: Refusal, now: number): Decision {
+  const { decision, receivedAt } = refusal
   const numbers = numbersLater(decision, now - receivedAt)
   const { retryAfterMs, resetAfterMs } = numbers
-  const time = timeAfter(at, now - receivedAt)
-  const policies = { [policy]: numbers }
-  const cached = decisionOf(status, policy, numbers, retryAfterMs, resetAfterMs, policies, time, 'cache')
-  return withBanOf(decision, cached)
+  const time = timeAfter(decision.at, now - receivedAt)
+  const policies = { [decision.policy]: numbers }
+  const status = statusOf([refusal], now)
+  const cached = decisionOf(status, decision.policy, numbers, retryAfterMs, resetAfterMs, policies, time, 'cache')
+  return withBan(cached, [refusal], now)
 }
 
-/** Gives a cached decision the ban of the store's decision, if that has one. */
-function withBanOf(decision: Decision, cached: Decision): Decision {
-  return decision.status === 'blocked' && decision.ban !== undefined
-    ? Object.assign(cached, { ban: decision.ban })
-    : cached
+/** The status of a call that these keys refuse, from the status of each key alone. */
+function statusOf(refusals: readonly Refusal[], now: number): 'impossible' | 'blocked' | 'refused' {
+  if (refusals.some(({ isImpossible }) => isImpossible)) {
+    return 'impossible'
+  }
+  return refusals.some(({ block }) => block !== undefined && now < block.until) ? 'blocked' : 'refused'
+}
+
+/** Gives a blocked decision the last ban to end of those in force on its keys. */
+function withBan(cached: Decision, refusals: readonly Refusal[], now: number): Decision {
+  let ban: BanInForce | undefined
+  for (const { block } of refusals) {
+    if (block?.ban !== undefined && now < block.until && (ban === undefined || block.ban.until > ban.until)) {
+      ban = block.ban
+    }
+  }
+  return cached.status === 'blocked' && ban !== undefined ? Object.assign(cached, { ban }) : cached
 }
 
 /**
@@ -100,8 +130,10 @@ export function cachedDecision(
   const one = numbers[reported] as PolicyNumbers
   const resetAfterMs = Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs))
   const time = timeAfter(decision.at, now - receivedAt)
-  const cached = decisionOf(decision.status, reported, one, one.retryAfterMs, resetAfterMs, numbers, time, 'cache')
-  return withBanOf(decision, cached)
+  const refusing = refusals.filter((refusal) => refusal !== undefined)
+  const status = statusOf(refusing, now)
+  const cached = decisionOf(status, reported, one, one.retryAfterMs, resetAfterMs, numbers, time, 'cache')
+  return withBan(cached, refusing, now)
 }
 
 /** The numbers after some time. */

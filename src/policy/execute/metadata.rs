@@ -1,0 +1,65 @@
+//! The block, the override, the bans and the holds of a key.
+
+use std::sync::Arc;
+
+use crate::policy::Policy;
+use crate::policy::ban::BanRecord;
+use crate::policy::execute::holds::Hold;
+use crate::time::Micros;
+
+/// The block, the override and the bans of a key under one policy. A key that has only these is
+/// fresh.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyMetadata {
+    /// The end of the block; any time up to now if there is none.
+    pub blocked_until: Micros,
+    /// The override, which may have ended.
+    pub numbers: Option<Override>,
+    /// The strikes and the bans.
+    pub bans: BanRecord,
+    /// The holds of reservations, if it is the key of the first policy. Some may have expired.
+    pub holds: Vec<Hold>,
+}
+
+/// Numbers that decide on one key in place of the limiter's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// The policy with these numbers, of the limiter's algorithm.
+    pub policy: Arc<Policy>,
+    /// The end: the limiter's numbers decide from then on.
+    pub until: Micros,
+}
+
+impl KeyMetadata {
+    /// The time from which all of it has ended.
+    #[must_use]
+    pub fn end(&self) -> Micros {
+        let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
+        let holds_until = self.holds.iter().map(|hold| hold.expires_at).max().unwrap_or(0);
+        override_until.max(self.blocked_until).max(self.bans.end()).max(holds_until)
+    }
+
+    /// Drops what has ended, but for holds: those are dropped by later holds of the key.
+    pub fn drop_ended(&mut self, now: Micros) {
+        if self.blocked_until <= now {
+            self.blocked_until = 0;
+        }
+        self.numbers.take_if(|numbers| numbers.until <= now);
+        self.bans.drop_ended(now);
+    }
+
+    /// Whether there is nothing to store.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The policy that decides at the time `now`: that of the override, or else the limiter's.
+    #[must_use]
+    pub fn in_force<'a>(&'a self, limiters: &'a Policy, now: Micros) -> &'a Policy {
+        match &self.numbers {
+            Some(numbers) if numbers.until > now => &numbers.policy,
+            _ => limiters,
+        }
+    }
+}

@@ -59,7 +59,7 @@ test.each([
   }
 })
 
-// promise: clock-never-steps-counts
+// promise: elapsed-clock
 test('a suspension counts, and so does each of several', () => {
   const machine = new Machine(0.001, 1)
   const clock = new ElapsedClock(machine.monotonic, machine.wall)

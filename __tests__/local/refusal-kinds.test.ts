@@ -166,7 +166,7 @@ describe.each(Object.entries(SETUPS))('%s', (_, setup) => {
     }
   }
 
-  // promise: redis-would-have-admitted
+  // promise: cached-refusal-is-right
   test('a refusal here has the status that the store gives it', async () => {
     let cached = 0
     const delays = fc.infiniteStream(fc.double({ min: 0, max: 30, noNaN: true }))

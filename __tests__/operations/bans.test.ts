@@ -169,7 +169,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
     expect((await limiter.take('a', { tier: 'pro' })).status).toBe('blocked')
   })
 
-  // promise: client-waits-gets-further
+  // promise: waiting-gets-no-strike
   test('a client that waits for retryAfterMs is never banned, one that does not wait is', async () => {
     const policies = {
       rate: gcra({ limit: 1, period: '20ms', burst: 1 }),

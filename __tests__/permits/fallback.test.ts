@@ -75,7 +75,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
   })
 })
 
-// promise: permit-share-lives-share
+// promise: permit-of-share
 test('a permit of the share lives from the decision of the share on, however long the store took to fail', async () => {
   const clock = new TestClock()
   const policySet = policySetOf(concurrency({ limit: 4, expires: 100 }))

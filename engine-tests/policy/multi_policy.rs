@@ -189,7 +189,7 @@ fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
 proptest! {
     #![proptest_config(crate::cases::cases(TRACES))]
 
-    // promise: client-waits-gets-further
+    // promise: waiting-gets-no-strike
     /// With clock steps both ways; a refused call changes the state only by repairs.
     #[test]
     fn performing_on_states_equals_the_oracle(

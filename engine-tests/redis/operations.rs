@@ -439,7 +439,7 @@ fn several_policies_and_operations_in_lua_equal_rust() {
     proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Onward));
 }
 
-// promise: first-operation-key-after
+// promise: ended-stays-ended
 #[test]
 fn several_policies_and_operations_equal_rust_also_when_the_clock_steps_back() {
     let cases = (any_policies(), any_choices(150));

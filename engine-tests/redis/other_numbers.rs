@@ -219,7 +219,7 @@ fn the_largest_burst_is_read_under_a_smaller_one() {
     assert_eq!((take(&largest), take(&one), take(&largest)), (1, 0, 1));
 }
 
-// promise: what-limiter-accepted-numbers
+// promise: readable-by-other-numbers
 #[test]
 fn a_rate_is_read_under_any_other_accepted_numbers() {
     replayed(&[0, 1, 2]);

@@ -92,7 +92,7 @@ fn policy(spec: RateSpec, is_gcra: bool) -> (Policy, u64) {
     if is_gcra { (spec.gcra(), spec.units) } else { (leaky(spec), spec.burst) }
 }
 
-// promise: decisions-report-limit-override
+// promise: override-limit-reported
 #[test]
 fn the_limit_of_a_decision_is_the_number_that_the_user_wrote_in_the_override() {
     let cases = (any_rate(), any_rate(), any::<bool>(), any::<bool>());

@@ -110,7 +110,7 @@ fn a_cost_that_one_policy_can_never_admit_is_impossible_whatever_others_say() {
     assert_eq!(limits(&impossible), (0, vec![(1, None), (3, Some(1_000_000))]));
 }
 
-// promise: first-operation-key-after
+// promise: ended-stays-ended
 #[test]
 fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     let mut kept = burst_and_daily();

@@ -70,6 +70,18 @@ fn any_levels() -> impl Strategy<Value = Levels> {
     })
 }
 
+/// Policies of a limit and a window that all count refused calls, or none of them does: an override
+/// cannot change this.
+fn counting_refused_or_not(
+    policy: impl Fn(u64, u64, bool) -> Option<Policy> + Copy + 'static,
+) -> BoxedStrategy<Vec<Policy>> {
+    let policies = move |counts_refused| {
+        let numbers = (any_number(), any_number());
+        accepted(numbers, move |(limit, window)| policy(limit, window, counts_refused))
+    };
+    any::<bool>().prop_flat_map(policies).boxed()
+}
+
 fn any_sliding(layout: BucketLayout) -> BoxedStrategy<Vec<Policy>> {
     let numbers = (any_number(), any_number(), any_number());
     accepted(numbers, move |(limit, window, buckets)| {
@@ -94,8 +106,9 @@ fn versions(kind: usize) -> BoxedStrategy<Vec<Policy>> {
         3 => accepted((any_levels(), any_speed()), |(levels, (tokens, every))| {
             IntervalBucket::new(levels, tokens, every).ok().map(Policy::IntervalBucket)
         }),
-        4 => accepted((any_number(), any_number()), |(limit, window)| {
-            FixedWindow::new(limit, window).ok().map(Policy::FixedWindow)
+        4 => counting_refused_or_not(|limit, window, counts_refused| {
+            let policy = FixedWindow::new(limit, window).ok()?;
+            Some(Policy::FixedWindow(policy.counting_refused(counts_refused)))
         }),
         5 => accepted(any_number(), |limit| {
             CalendarWindow::new(limit, Every::Day, "UTC").ok().map(Policy::CalendarWindow)
@@ -106,8 +119,9 @@ fn versions(kind: usize) -> BoxedStrategy<Vec<Policy>> {
         }),
         7 => any_sliding(BucketLayout::List),
         8 => any_sliding(BucketLayout::Hash),
-        9 => accepted((any_number(), any_number()), |(limit, window)| {
-            SlidingLog::new(limit.min(MAX_LOG_LIMIT), window, false).ok().map(Policy::SlidingLog)
+        9 => counting_refused_or_not(|limit, window, counts_refused| {
+            let limit = limit.min(MAX_LOG_LIMIT);
+            SlidingLog::new(limit, window, counts_refused).ok().map(Policy::SlidingLog)
         }),
         10 => accepted(
             (three(), any_number(), prop::option::of(any_number())),

@@ -20,7 +20,7 @@ import {
 } from '../../../ts/index.js'
 import { anything } from '../../failure.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { PATIENT_MS } from '../help.js'
+import { PATIENT_MS, passRegistrationDelay } from '../help.js'
 
 const run = promisify(execFile)
 
@@ -142,8 +142,18 @@ async function commandsDuring(call: () => Promise<unknown>): Promise<string[]> {
   }
 }
 
+/** Registers the policies of a limiter, which would otherwise happen during its first call after a second. */
+async function registered(limiter: RateLimiter): Promise<void> {
+  await limiter.take('registered')
+  passRegistrationDelay()
+  await limiter.take('registered')
+  // Redis answers in order: the policies are registered by then.
+  await limiter.peek('registered')
+}
+
 test.each(LIMITERS)('%s: every operation is one script call, and no other command', async (name, policies, numbers) => {
   const limiter = limiterOf(policies, store, `one-call-${name}`)
+  await registered(limiter)
   // The server loads the script, and the limiter learns the server's time.
   await limiter.take('a')
   await limiter.peek('a')
@@ -208,6 +218,7 @@ async function changes(): Promise<number> {
 test.each(LIMITERS)('%s: a peek changes nothing, not even a TTL', async (name, policies, numbers) => {
   await client.flushall()
   const limiter = limiterOf(policies, store, `peek-${name}`)
+  await registered(limiter)
   await limiter.take('used', 2)
   await limiter.penalize('full', 1_000)
   await limiter.block('blocked', '1h')
@@ -231,11 +242,12 @@ test('an override applies in another process to its next decision, and ends ther
   const limiter = new RateLimiter(policy, { store, prefix: 'everywhere' })
   const elsewhere = async () => {
     const script = `
-      const { RateLimiter, gcra } = require(${JSON.stringify(require.resolve('../../../dist/index.js'))})
-      const limiter = new RateLimiter(gcra({ limit: 3, period: '1h' }), { store: '${server.url}', prefix: 'everywhere' })
+      const { RateLimiter, RedisStore, gcra } = require(${JSON.stringify(require.resolve('../../../dist/index.js'))})
+      const store = new RedisStore({ url: '${server.url}', commandTimeoutMs: 30_000 })
+      const limiter = new RateLimiter(gcra({ limit: 3, period: '1h' }), { store, prefix: 'everywhere' })
       limiter.take('vip').then(async ({ limit, remaining }) => {
         console.log(JSON.stringify({ limit, remaining }))
-        await limiter.close()
+        await store.close()
       })`
     return JSON.parse((await run(process.execPath, ['-e', script])).stdout)
   }

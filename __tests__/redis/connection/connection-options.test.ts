@@ -39,7 +39,10 @@ async function expectSameKey(connections: readonly (string | RedisStoreOptions)[
 /** The deadline of calls that must fail, in milliseconds. */
 const SHORT_MS = 300
 
-/** Expects that no call succeeds, and that soon one has the reason; none has a password in its error. */
+/**
+ * Expects that no call succeeds, and that soon one has the reason; none has a password in its error. On a busy machine,
+ * the deadline may pass before the engine tells its reason.
+ */
 async function expectRefused(options: string | RedisStoreOptions, why: RegExp): Promise<void> {
   const given = typeof options === 'string' ? { url: options } : options
   await using store = new RedisStore({ commandTimeoutMs: SHORT_MS, ...given })
@@ -48,10 +51,11 @@ async function expectRefused(options: string | RedisStoreOptions, why: RegExp): 
   await until(`a call fails because of ${why}`, async () => {
     const { error } = await outcome(limiter.take('key'))
     errors.push(error)
-    return error === undefined || why.test(error.message)
+    return error === undefined || (error.code === 'STORE_UNAVAILABLE' && why.test(error.message))
   })
+  expect(errors.at(-1)).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
   for (const error of errors) {
-    expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+    expect(error?.code).toMatch(/^STORE_(UNAVAILABLE|TIMEOUT)$/)
     const shown = inspect(error, { depth: 9 })
     for (const secret of [PASSWORD, ENCODED, 'wrong-password']) {
       expect(shown).not.toContain(secret)
@@ -187,8 +191,7 @@ describe('TLS', () => {
       await expectRefused(tlsUrl, /certificate|UnknownIssuer/i)
       await expectRefused({ url: tlsUrl, tls: { ca: other.certificate } }, /certificate|UnknownIssuer/i)
       // Plain TCP fails.
-      const { error } = await take({ host: 'localhost', port, commandTimeoutMs: SHORT_MS })
-      expect(error?.code).toBe('STORE_UNAVAILABLE')
+      await expectRefused({ host: 'localhost', port }, /./)
     })
   })
 
@@ -216,8 +219,7 @@ describe('TLS', () => {
     await served({ tls: { server, clientAuthority: ca } }, async ({ tlsUrl }) => {
       await expectSameKey([{ url: tlsUrl, tls: { ca, cert, key } }])
       for (const tls of [{ ca }, { ca, cert: stranger.certificate, key: stranger.key }]) {
-        const { error } = await take({ url: tlsUrl, tls, commandTimeoutMs: SHORT_MS })
-        expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+        await expectRefused({ url: tlsUrl, tls }, /./)
       }
     })
   })

@@ -79,9 +79,10 @@ test('passwords of sentinels and of servers are separate', async () => {
     const limiter = new RateLimiter(POLICY, { store, prefix: 'sentinel' })
     await until(`a call fails because of ${why}`, async () => {
       const { error } = await outcome(limiter.take('key'))
-      expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+      // On a busy machine, the deadline may pass before the engine tells its reason.
+      expect(error?.code).toMatch(/^STORE_(UNAVAILABLE|TIMEOUT)$/)
       expect(error?.message).not.toMatch(/of-(servers|sentinels)/)
-      return why.test(`${error?.message}`)
+      return error?.code === 'STORE_UNAVAILABLE' && error.charged === false && why.test(error.message)
     })
   }
   await expectRefused({ ...right, password: 'of-sentinels' })

@@ -9,7 +9,7 @@ import { Keys } from '../../ts/input/keys.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
 import { TestClock } from '../../ts/testing/index.js'
-import { Random } from '../wasm/trace.js'
+import { Random } from '../random.js'
 
 /** A permit passes within its process for this time, and a process asks for its first call this often. */
 const [PASSING_MS, POLL_MS] = [50, 20]

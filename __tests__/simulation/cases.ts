@@ -29,7 +29,7 @@ export interface Case {
   readonly forgets?: boolean
 }
 
-const KEYS = ['a', 'b']
+const KEYS = ['a', 'ключ 🔑']
 
 function alone(
   name: string,

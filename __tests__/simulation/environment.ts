@@ -4,7 +4,7 @@ import type { BanningOptions, Policies, Policy, TieredPolicies } from '../../ts/
 import * as native from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
-import type { AnyLimiter } from '../wasm/trace.js'
+import type { AnyLimiter } from './any-limiter.js'
 
 /** 2026-03-28, a day before the clocks go forward in Europe. */
 const START_US = Date.UTC(2026, 2, 28) * 1_000

@@ -7,7 +7,8 @@ import {
   type Reservation,
   tiers,
 } from '../../ts/index.js'
-import type { AnyLimiter, Random } from '../wasm/trace.js'
+import type { Random } from '../random.js'
+import type { AnyLimiter } from './any-limiter.js'
 import type { Case } from './cases.js'
 import type { Environment, SimulatedPolicies } from './environment.js'
 
@@ -163,8 +164,12 @@ export class SimulatedLimiter {
     if (this.case.permits === true) {
       return this.#permitOperation(kind, key, cost, tier)
     }
+    const isSync = this.#random.next() < 0.5
     const take = () =>
-      this.#taking('take', key, { cost, ...tier }, (limiter) => limiter.take(key, this.#costOf(cost, tier)))
+      this.#taking('take', key, { cost, ...tier }, async (limiter, store) => {
+        const isEmbedded = this.#environment.stores[store]?.isRemote === false
+        return limiter[isSync && isEmbedded ? 'takeSync' : 'take'](key, this.#costOf(cost, tier))
+      })
     if (kind < 0.54) {
       return take()
     }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type Decision, TollgateError } from '../../ts/index.js'
-import { Random } from '../wasm/trace.js'
+import { Random } from '../random.js'
 import { CASES } from './cases.js'
 import { Environment } from './environment.js'
 import { checkLifetimes } from './lifetimes.js'

@@ -6,7 +6,7 @@
 import * as native from '../../ts/index.js'
 import * as wasm from '../../ts/wasm/index.js'
 import { failureOf } from '../failure.js'
-import { Random } from './trace.js'
+import { Random } from '../random.js'
 
 const WINDOWS = ['hour', 'day', 'week', 'month', '15m', '6h'] as const
 

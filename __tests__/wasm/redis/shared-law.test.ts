@@ -1,70 +1,12 @@
-/**
- * A client's store has the same results as memory, in every field, and shares one law with the
- * native store.
- */
+/** A client's store shares one law with the native store. `__tests__/simulation/` compares their results. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as native from '../../../ts/index.js'
 import * as wasm from '../../../ts/wasm/index.js'
+import { Random } from '../../random.js'
 import { atRate, inAnySpan, inEachOpenedWindow, type Law } from '../../redis/laws.js'
-import { CASES } from '../cases.js'
-import { type AnyLimiter, Random, TracedClock, TracedPair } from '../trace.js'
-import { CLIENT_STORES, ioredis, openedServer } from './stores.js'
+import { CLIENT_STORES, openedServer } from './stores.js'
 
 const opened = openedServer()
-
-const STEPS = 2_000
-
-/**
- * A client whose script uses a given clock, and whose keys live long, because the real time
- * differs.
- */
-function atTimeOf(clock: () => number) {
-  const client = ioredis(opened.server.port)
-  let digest: string | undefined
-  const run = async ([name = '', script = '', ...rest]: string[]) => {
-    if (name === 'EVAL') {
-      const source = script
-        .replace(/local clock = .*\nlocal now = .*\n/, "local now = tonumber(redis.call('GET', 'now'))\n")
-        .replaceAll("'PX', ttl", "'PX', '10000000000000'")
-        .replaceAll("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
-        .replaceAll("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
-      expect(source).not.toContain("redis.call('TIME')")
-      digest = String(await client.call('SCRIPT', 'LOAD', source))
-    }
-    if (digest === undefined) {
-      throw new Error('NOSCRIPT No matching script. Please use EVAL.')
-    }
-    const set = client.call('SET', 'now', String(Math.round(clock() * 1_000)))
-    const [, answer] = await Promise.all([set, client.call('EVALSHA', digest, ...rest)])
-    return answer
-  }
-  return { run, client }
-}
-
-describe.each(CASES.map((one) => [one.name, one] as const))('%s', (_, { policy, ...asking }) => {
-  test('has the same results as memory', async () => {
-    // An expired state may exist or not, which matters if the clock goes back.
-    const clock = new TracedClock({ goesBack: false })
-    const random = new Random(asking.maxCost * 1_000 + asking.horizonMs)
-    const { run, client } = atTimeOf(clock.read)
-    await client.call('FLUSHALL')
-    const store = wasm.RedisStore.from(run, { commandTimeoutMs: 20_000 })
-    const limiters = [
-      new native.RateLimiter(policy, { store: new native.MemoryStore({ clock: clock.read }) }),
-      new wasm.RateLimiter(policy, { store, prefix: 'twin' }),
-    ] as unknown as readonly AnyLimiter[]
-    const traced = new TracedPair(limiters as readonly [AnyLimiter, AnyLimiter], asking, random, { isRemote: true })
-    for (let step = 0; step < STEPS; step++) {
-      clock.step(random, asking.horizonMs)
-      await traced.step()
-    }
-    expect(traced.seen.get('take allowed')).toBeGreaterThan(STEPS / 100)
-    expect(traced.seen.get('take refused')).toBeGreaterThan(STEPS / 1_000)
-    expect([...traced.seen.keys()]).toEqual(expect.arrayContaining(['peek allowed', 'takeMany', 'refund', 'penalize']))
-    await store.close()
-    client.disconnect()
-  })
-})
 
 /** The callers of two processes. */
 const SHARED: readonly (readonly [string, native.Policy, Law])[] = [

@@ -41,17 +41,49 @@ const POLICIES: Record<string, Policy | Policies> = {
   several: { rate: gcra({ limit: 500, period: '1s', burst: 300 }), window: fixedWindow({ limit: 400, window: '2s' }) },
 }
 
+/** Policies of tiers that count on one state. */
+const TIERS: Record<string, readonly [Policy, Policy]> = {
+  'fast, and slow with a larger burst': [
+    gcra({ limit: 1_000, period: '1s', burst: 110 }),
+    gcra({ limit: 50, period: '1s', burst: 150 }),
+  ],
+  'slow, and fast with a larger burst': [
+    leakyBucket({ capacity: 40, leak: { units: 3, every: '50ms' } }),
+    leakyBucket({ capacity: 90, leak: { units: 30, every: '50ms' } }),
+  ],
+  'windows with the same length': [fixedWindow({ limit: 90, window: '1s' }), fixedWindow({ limit: 240, window: '1s' })],
+}
+
 type Step =
   | { readonly kind: 'pass'; readonly millis: number }
-  | { readonly kind: 'take'; readonly process: number; readonly calls: number; readonly cost: number }
-  | { readonly kind: 'flow'; readonly process: number; readonly everyMs: number; readonly times: number }
-  | { readonly kind: 'hoard'; readonly process: number; readonly calls: number; readonly millis: number }
+  | {
+      readonly kind: 'take'
+      readonly process: number
+      readonly tier: number
+      readonly calls: number
+      readonly cost: number
+    }
+  | {
+      readonly kind: 'flow'
+      readonly process: number
+      readonly tier: number
+      readonly everyMs: number
+      readonly times: number
+    }
+  | {
+      readonly kind: 'hoard'
+      readonly process: number
+      readonly tier: number
+      readonly calls: number
+      readonly millis: number
+    }
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly process: number; readonly units: number }
   | { readonly kind: 'refund'; readonly process: number; readonly which: number }
   | { readonly kind: 'freeze'; readonly process: number; readonly millis: number }
   | { readonly kind: 'block' | 'unblock' | 'end'; readonly process: number }
 
 const process = fc.nat(3)
+const tier = fc.nat(1)
 
 const STEPS: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
@@ -60,6 +92,7 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
       arbitrary: fc.record({
         kind: fc.constant('take' as const),
         process,
+        tier,
         calls: fc.oneof(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 60 })),
         cost: fc.oneof({ weight: 6, arbitrary: fc.constant(1) }, fc.integer({ min: 1, max: 9 })),
       }),
@@ -70,6 +103,7 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
       arbitrary: fc.record({
         kind: fc.constant('flow' as const),
         process,
+        tier,
         everyMs: fc.integer({ min: 1, max: 8 }),
         times: fc.integer({ min: 20, max: 300 }),
       }),
@@ -80,6 +114,7 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
       arbitrary: fc.record({
         kind: fc.constant('hoard' as const),
         process,
+        tier,
         calls: fc.integer({ min: 20, max: 100 }),
         millis: fc.integer({ min: 40, max: 110 }),
       }),
@@ -116,7 +151,10 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
 )
 
 /** Random steps may stay without a lease: these have leases of each policy. */
-const LEASED_STEPS: Step[] = [{ kind: 'flow', process: 0, everyMs: 1, times: 300 }]
+const LEASED_STEPS: Step[] = [
+  { kind: 'flow', process: 0, tier: 0, everyMs: 1, times: 300 },
+  { kind: 'hoard', process: 0, tier: 0, calls: 60, millis: 80 },
+]
 
 /** An admitted call. */
 interface Admitted {
@@ -124,13 +162,20 @@ interface Admitted {
   /** The time of its use by the store's clock, in milliseconds. */
   readonly usedAt: number
   readonly decision: Decision
+  /** The backend of its tier. */
+  readonly local: LocalBackend
   units: number
 }
 
 /** A process with a limiter. */
 interface Process {
   readonly store: DelayedStore
-  readonly local: LocalBackend
+  /** By tier. */
+  readonly locals: readonly LocalBackend[]
+}
+
+function localOf({ locals }: Process, tier: number): LocalBackend {
+  return locals[tier % locals.length] as LocalBackend
 }
 
 const KEYS = new Keys(['hot'], undefined)
@@ -145,8 +190,10 @@ class Schedule {
   readonly processes: (Process | undefined)[]
   leased = 0
 
-  constructor(written: PolicySet, delayMs: () => number) {
-    const policySet = leasedPolicySet(written, LEASE_MS)
+  /** @param written - By tier, the policies of which may be the only ones. */
+  constructor(written: readonly PolicySet[], delayMs: () => number) {
+    const tiers = written.map((policySet) => ({ ...policySet, allTiers: written }))
+    const policySet = leasedPolicySet(tiers[0] as PolicySet, LEASE_MS)
     const options = localOptionsOf({ lease: LEASE_MS }, policySet)
     if (options === undefined) {
       throw new Error('no options')
@@ -156,7 +203,9 @@ class Schedule {
       const store = new DelayedStore(this.backend, this.time, delayMs)
       // Each process has another clock.
       const now = () => this.time.now - Date.UTC(2026, 0, 1) * number
-      return { store, local: new LocalBackend(store, options, now, new Set()) }
+      const first = new LocalBackend(store, options, now, new Set())
+      const others = tiers.slice(1).map((tier, index) => first.openVariant(tier, { index: index + 1, replaces: false }))
+      return { store, locals: [first, ...others] }
     })
   }
 
@@ -167,18 +216,22 @@ class Schedule {
         break
       case 'flow':
         for (let time = 0; time < step.times; time++) {
-          this.#execute({ kind: 'take', process: step.process, calls: 1, cost: 1 })
+          this.#execute({ ...step, kind: 'take', calls: 1, cost: 1 })
           await this.time.advance(step.everyMs)
         }
         break
       case 'hoard':
         for (let time = 0; time < 4; time++) {
-          this.#execute({ kind: 'take', process: step.process, calls: step.calls / 4, cost: 1 })
+          this.#execute({ ...step, kind: 'take', calls: step.calls / 4, cost: 1 })
           await this.time.advance(5)
         }
         await this.time.advance(step.millis)
         for (let process = 0; process < 4; process++) {
-          this.#execute({ kind: 'take', process, calls: 100, cost: 1 })
+          this.#execute({ kind: 'take', process, tier: step.tier, calls: 100, cost: 1 })
+        }
+        await this.time.settled()
+        for (let process = 0; process < 4; process++) {
+          this.#execute({ kind: 'take', process, tier: step.tier + 1, calls: 100, cost: 1 })
         }
         break
       default:
@@ -192,23 +245,24 @@ class Schedule {
     if (process === undefined) {
       return
     }
-    const { store, local } = process
+    const { store } = process
+    const local = localOf(process, 'tier' in step ? step.tier : 0)
     switch (step.kind) {
       case 'take':
         for (let call = 0; call < step.calls; call++) {
           this.#onAnswer(step.process, local.take('hot', step.cost), (decision) => {
-            this.#record(step.process, decision, decision.allowed ? step.cost : 0)
+            this.#record(step.process, local, decision, decision.allowed ? step.cost : 0)
           })
         }
         break
       case 'takeUpTo':
         this.#onAnswer(step.process, local.execute(KEYS, { kind: 'takeUpTo', units: step.units }), (result) => {
           const { decision, units, keys = KEYS } = result
-          this.#record(step.process, withMetadata(decision, this.backend.origin, keys, units), units)
+          this.#record(step.process, local, withMetadata(decision, this.backend.origin, keys, units), units)
         })
         break
       case 'refund':
-        this.#refund(step.process, local, step.which)
+        this.#refund(step.process, step.which)
         break
       case 'freeze':
         store.freeze(step.millis)
@@ -235,23 +289,24 @@ class Schedule {
     }
   }
 
-  #record(process: number, decision: Decision, units: number): void {
+  #record(process: number, local: LocalBackend, decision: Decision, units: number): void {
     if (units > 0) {
       const isLeased = decision.source === 'lease'
       this.leased += isLeased ? 1 : 0
-      this.admitted.push({ process, usedAt: isLeased ? this.time.now : decision.at, decision, units })
+      this.admitted.push({ process, usedAt: isLeased ? this.time.now : decision.at, decision, local, units })
     }
   }
 
   /** Refunds a call. What comes back was not used. */
-  #refund(process: number, local: LocalBackend, which: number): void {
+  #refund(process: number, which: number): void {
     const own = this.admitted.filter((admitted) => admitted.process === process)
     const admitted = own[which % Math.max(1, own.length)]
-    const keys = admitted && refundCreditOf(admitted.decision, this.backend.origin)?.key
+    const origin = admitted?.local.origin ?? this.backend.origin
+    const keys = admitted && refundCreditOf(admitted.decision, origin)?.key
     if (admitted === undefined || admitted.units === 0 || !(keys instanceof LeasedKeys)) {
       return
     }
-    const { units } = admitted
+    const { units, local } = admitted
     admitted.units = 0
     const refund: Operation = { kind: 'refund', source: 'lease', units, atUs: 0, resetAtUs: [] }
     this.#onAnswer(process, local.execute(keys, refund), ({ units: refunded }) => {
@@ -300,9 +355,23 @@ function checkWindows(name: string, limit: number, admitted: readonly Admitted[]
   }
 }
 
-describe.each(Object.entries(POLICIES))('%s', (_, policies) => {
-  const written = policySetOf(policies)
+/** The largest numbers of tiers. */
+function largestOf(tiers: readonly Policy[]): Policy {
+  const rates = tiers.map((policy) => algorithmOf(policy).rate?.(policy))
+  const perSecond = rates.map((rate) => (rate === undefined ? 0 : (rate.units * 1_000) / rate.periodMs))
+  const burst = Math.max(...tiers.map((policy) => algorithmOf(policy).largestCost(policy)))
+  return gcra({ limit: Math.max(...perSecond), period: '1s', burst })
+}
 
+const CASES: [string, readonly PolicySet[]][] = [
+  ...Object.entries(POLICIES).map(([name, policies]): [string, PolicySet[]] => [name, [policySetOf(policies)]]),
+  ...Object.entries(TIERS).map(([name, tiers]): [string, PolicySet[]] => [
+    `tiers: ${name}`,
+    tiers.map((policy) => policySetOf(policy)),
+  ]),
+]
+
+describe.each(CASES)('%s', (_, written) => {
   // promise: leases-keep-law
   test('four processes use no more than the law admits, and every call is answered', async () => {
     let leased = 0
@@ -322,13 +391,15 @@ describe.each(Object.entries(POLICIES))('%s', (_, policies) => {
       const living = schedule.unanswered.filter((_, number) => schedule.processes[number] !== undefined)
       expect(living).toEqual(living.map(() => 0))
       const admitted = schedule.admitted.filter(({ units }) => units > 0)
-      for (const { name, policy } of written.policies) {
+      const [{ policies }] = written as readonly [PolicySet]
+      policies.forEach(({ name, policy }, index) => {
+        const tiers = written.map(({ policies }) => policies[index]?.policy as Policy)
         if (algorithmOf(policy).rate === undefined) {
-          checkWindows(name, (policy as { limit: number }).limit, admitted)
+          checkWindows(name, Math.max(...tiers.map((policy) => (policy as { limit: number }).limit)), admitted)
         } else {
-          checkRate(policy, admitted)
+          checkRate(tiers.length === 1 ? policy : largestOf(tiers), admitted)
         }
-      }
+      })
     })
     await fc.assert(property, { ...cases(20), examples: [[LEASED_STEPS, constantDelays(5)]] })
     expect(leased).toBeGreaterThan(0)

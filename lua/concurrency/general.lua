@@ -130,15 +130,17 @@ local function concurrency(context, source, at)
     return { id = request.id, since = since }
   end
 
-  -- The units of the tickets before a turn.
+  -- The units of the tickets of other calls before a turn; those of all other calls without a turn.
   local function units_before(book, turn)
-    local units = 0
+    local request, units = context.permit_request, 0
     for _, ticket in ipairs(book.tickets) do
       -- They are in the order of turns.
       if turn and not has_turn_before(ticket, turn) then
         break
       end
-      units = units + ticket.units
+      if not request or ticket.id ~= request.id then
+        units = units + ticket.units
+      end
     end
     return units
   end

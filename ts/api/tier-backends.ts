@@ -27,7 +27,8 @@ export class TierBackends {
    * @param open - Opens the backend of the first tier.
    * @throws {TollgateError} As `open`, and as {@link LimiterBackend.openVariant}.
    */
-  constructor(policySets: readonly PolicySet[], open: (policySet: PolicySet) => LimiterBackend) {
+  constructor(tiers: readonly PolicySet[], open: (policySet: PolicySet) => LimiterBackend) {
+    const policySets = withAllTiers(tiers)
     const [first, ...others] = policySets as readonly [PolicySet, ...PolicySet[]]
     const backend = open(first)
     const backends = [backend]
@@ -75,7 +76,8 @@ export class TierBackends {
    *
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`. Then nothing has changed.
    */
-  update(policySets: readonly PolicySet[]): LimiterBackend {
+  update(tiers: readonly PolicySet[]): LimiterBackend {
+    const policySets = withAllTiers(tiers)
     checkTiers(this.#written, policySets)
     policySets.forEach((policySet, index) => {
       checkVariants('update: policies', this.#written[index] as PolicySet, policySet)
@@ -154,4 +156,9 @@ function checkTiers(own: readonly PolicySet[], others: readonly PolicySet[]): vo
 
 function closeInBackground(backend: LimiterBackend): void {
   void backend.close()
+}
+
+/** The policies of each tier, which know those of all tiers. */
+function withAllTiers(tiers: readonly PolicySet[]): readonly PolicySet[] {
+  return tiers.length === 1 ? tiers : tiers.map((policySet) => ({ ...policySet, allTiers: tiers }))
 }

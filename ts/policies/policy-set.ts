@@ -76,6 +76,8 @@ export interface PolicyEntry {
   readonly dimension: number
   /** Whether its numbers depend on the tier. */
   readonly isTiered?: boolean
+  /** With leases and tiers: the rate of this tier, divided by the largest rate of all tiers. */
+  readonly drainRatio?: number
 }
 
 /** One of the limits that decisions report. */
@@ -108,6 +110,8 @@ export interface PolicySet {
   readonly limits: readonly LimitEntry[]
   /** The tier that has these numbers, if there are tiers. */
   readonly tier?: string
+  /** The policies of all tiers, as they were written; absent without tiers. */
+  readonly allTiers?: readonly PolicySet[]
   /** How much later than they are charged units may be used, in milliseconds; absent if never. */
   readonly leaseMs?: number
   /** When keys are banned for refused calls; absent if never. */

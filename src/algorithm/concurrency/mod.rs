@@ -136,10 +136,11 @@ impl PermitState {
         self.tickets.iter().filter(move |ticket| ticket.id != own)
     }
 
-    /// The units of the tickets before a turn; those of all tickets for a call that does not wait.
-    fn units_before(&self, turn: Option<(Micros, PermitId)>) -> u64 {
+    /// The units of the tickets of other calls before the turn of a call; those of all other calls if
+    /// the call does not wait.
+    fn units_before(&self, turn: Option<(Micros, PermitId)>, own: PermitId) -> u64 {
         let is_before = |ticket: &&Ticket| turn.is_none_or(|turn| ticket.turn() < turn);
-        self.tickets.iter().filter(is_before).map(|ticket| ticket.units).sum()
+        self.tickets_but(own).filter(is_before).map(|ticket| ticket.units).sum()
     }
 
     fn add(&mut self, now: Micros, permit: Permit) {
@@ -249,7 +250,8 @@ impl Concurrency {
         if cost > self.limit {
             return Outcome::Impossible;
         }
-        let before = state.units_before(request.and_then(|request| request.turn(state, now)));
+        let turn = request.and_then(|request| request.turn(state, now));
+        let before = state.units_before(turn, request.map_or(0, |request| request.id));
         let fits = state.used + before + cost <= self.limit && state.permits.len() < MAX_PERMITS;
         if cost == 0 || fits { Outcome::Admitted } else { Outcome::Refused }
     }

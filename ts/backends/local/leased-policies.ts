@@ -13,12 +13,21 @@ import { MIN_LEASE_MS } from './local-options.js'
  * b = B − ⌈R · L⌉ these are at most B + R · t, the law of a burst B. Windows stay as they are: a unit
  * is used in the window that counts it.
  *
+ * Tiers with a burst of at most B and a rate of at most R keep the law B + R · t of their mix. The store
+ * charges under any of them at most b + R · (t + L) units in a span of t + L, with the largest reduced
+ * burst b. So no tier's reduced burst is above B − ⌈R · L⌉.
+ *
  * @throws {TollgateError} `INVALID_OPTION`
  */
 export function leasedPolicySet(policySet: PolicySet, leaseMs: number): PolicySet {
-  const policies = policySet.policies.map((entry) => {
+  const policies = policySet.policies.map((entry, index) => {
     const where = policySet.isSingle ? '' : `policies.${entry.name}: `
-    return { ...entry, policy: leasedPolicy(entry.policy, leaseMs, where) }
+    const tiers = tiersOf(policySet, index)
+    return {
+      ...entry,
+      policy: leasedPolicy(entry.policy, leaseMs, where, tiers),
+      drainRatio: drainRatioOf(entry.policy, tiers),
+    }
   })
   return { ...policySet, policies, leaseMs }
 }
@@ -35,12 +44,33 @@ export function leasedOverride(
 ): readonly (Policy | undefined)[] {
   return policies.map((policy, index) => {
     const name = policySet.isSingle ? '' : `${(policySet.policies[index] as PolicyEntry).name}: `
-    return policy && leasedPolicy(policy, leaseMs, `override: ${name}`)
+    return policy && leasedPolicy(policy, leaseMs, `override: ${name}`, tiersOf(policySet, index))
   })
 }
 
-function leasedPolicy(policy: Policy, leaseMs: number, where: string): Policy {
-  const { lease, rate, largestCost } = algorithmOf(policy)
+/** A policy in each tier. */
+function tiersOf({ allTiers = [] }: PolicySet, index: number): readonly Policy[] {
+  return allTiers.map(({ policies }) => (policies[index] as PolicyEntry).policy)
+}
+
+/** The rate of a policy, divided by the largest rate of its tiers. */
+function drainRatioOf(policy: Policy, tiers: readonly Policy[]): number {
+  const own = ratePerMs(policy)
+  return own === 0 ? 1 : own / Math.max(own, ...tiers.map(ratePerMs))
+}
+
+function ratePerMs(policy: Policy): number {
+  const numbers = algorithmOf(policy).rate?.(policy)
+  return numbers === undefined ? 0 : numbers.units / numbers.periodMs
+}
+
+function burstOf(policy: Policy): number {
+  return 'debt' in policy ? policy.capacity : algorithmOf(policy).largestCost(policy)
+}
+
+/** @param tiers - The policy in each tier, as it was written. */
+function leasedPolicy(policy: Policy, leaseMs: number, where: string, tiers: readonly Policy[]): Policy {
+  const { lease, rate } = algorithmOf(policy)
   const name = `${where}${policy.algorithm}`
   if (lease === undefined || ('refillMode' in policy && policy.refillMode === 'interval')) {
     const mode = lease === undefined ? '' : " with refillMode: 'interval'"
@@ -53,9 +83,9 @@ function leasedPolicy(policy: Policy, leaseMs: number, where: string): Policy {
   }
   const numbers = rate?.(policy)
   const units = numbers === undefined ? 0 : unitsWithin(leaseMs, numbers.units, numbers.periodMs)
-  const leased = lease(policy, units)
+  const leased = lease(policy, numbers === undefined ? 0 : Math.max(units, unitsAmong(policy, tiers, leaseMs)))
   if (leased === undefined && numbers !== undefined) {
-    const burst = 'debt' in policy ? policy.capacity : largestCost(policy)
+    const burst = burstOf(policy)
     const longestMs = Math.floor(((burst - 1) * numbers.periodMs) / numbers.units)
     const advice =
       longestMs < MIN_LEASE_MS
@@ -68,6 +98,16 @@ function leasedPolicy(policy: Policy, leaseMs: number, where: string): Policy {
     )
   }
   return policyOf({ ...policy, ...leased })
+}
+
+/** The units by which a burst is too large for the law of the mix of tiers. */
+function unitsAmong(policy: Policy, tiers: readonly Policy[], leaseMs: number): number {
+  const all = [policy, ...tiers]
+  const within = (one: Policy): number => {
+    const numbers = algorithmOf(one).rate?.(one)
+    return numbers === undefined ? 0 : unitsWithin(leaseMs, numbers.units, numbers.periodMs)
+  }
+  return burstOf(policy) - (Math.max(...all.map(burstOf)) - Math.max(...all.map(within)))
 }
 
 /** The units that come back in a time, rounded up. */

@@ -77,7 +77,7 @@ impl Client {
 
     fn decided(&self, round: Flush) -> oneshot::Receiver<Vec<Decision>> {
         let (told, hears) = oneshot::channel();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(30);
         self.connection.decide(round, self.clock(), deadline, |round, answers| {
             let mut decisions: Vec<Result<Decision, CallFailure>> = Vec::new();
             round.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));

@@ -101,7 +101,7 @@ impl Server {
         let mut words: Vec<&[u8]> = vec![b"CLUSTER", b"ADDSLOTS"];
         words.extend(slots.iter().map(String::as_bytes));
         let _: () = server.run(&words);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !server.run::<String>(&[b"CLUSTER", b"INFO"]).contains("cluster_state:ok") {
             assert!(Instant::now() < deadline, "the cluster did not start");
             thread::sleep(Duration::from_millis(10));
@@ -123,7 +123,7 @@ impl Server {
             .spawn()
             .expect("redis-server must be installed (Debian: apt-get install redis-server)");
         let client = folder.client();
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let connection = loop {
             match client.get_connection() {
                 Ok(connection) => break connection,

@@ -3,7 +3,7 @@
 #[cfg(feature = "redis")]
 mod faults;
 #[cfg(feature = "redis")]
-mod nodes;
+pub(crate) mod nodes;
 mod partition;
 #[cfg(feature = "redis")]
 mod router;

@@ -95,7 +95,7 @@ impl Drop for Node {
 
 /// Waits until the function returns a value.
 pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = found() {
             return found;

@@ -1,7 +1,8 @@
 //! A store over a healthy Redis Cluster while its slots move.
 
 use std::num::NonZeroU16;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,11 +19,12 @@ use tollgate::redis::{
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
 use crate::redis::cluster::nodes::{Nodes, until};
 
-pub(super) const TIMEOUT: Duration = Duration::from_millis(1_500);
+/// For calls that must be decided, however busy the machine is.
+pub(super) const PATIENT: Duration = Duration::from_secs(30);
 
-/// The allowance for calls that complete after their deadline on a busy machine. `npm run chaos`
-/// measures it closely.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+/// The allowance for calls that complete after their deadline on a busy machine. The simulation
+/// checks deadlines exactly, and `npm run chaos` measures them.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) const LIMIT: u64 = 100_000;
 
@@ -87,7 +89,7 @@ impl Limiter {
     /// Takes one unit of each key. All calls are decided. Returns the remaining units.
     pub(super) fn take(&self, cluster: &Cluster, keys: &[String], tag: Option<&str>) -> Vec<u64> {
         let mut told = vec![None; keys.len()];
-        for outcome in self.decide(cluster, keys, tag, TIMEOUT) {
+        for outcome in self.decide(cluster, keys, tag, PATIENT) {
             let remaining =
                 outcome.told.unwrap_or_else(|error| panic!("{error} of {}", keys[outcome.call]));
             assert!(told[outcome.call].replace(remaining).is_none(), "a call has one result");
@@ -130,7 +132,7 @@ fn left(taken: u64) -> u64 {
 #[test]
 fn rounds_of_keys_of_all_slots_are_decided_as_by_one_server() {
     let (nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     for round in 1..=10 {
         let keys = numbered(128);
         assert_eq!(limiter.take(&cluster, &keys, None), vec![left(round); 128]);
@@ -152,7 +154,7 @@ fn rounds_of_keys_of_all_slots_are_decided_as_by_one_server() {
 #[test]
 fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
     let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     assert_eq!(limiter.take(&cluster, &numbered(128), None), vec![left(1); 128]);
     for node in &mut nodes.masters {
         let told: String = node.run("INFO commandstats");
@@ -163,7 +165,7 @@ fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
 #[test]
 fn the_calls_for_a_node_share_one_script() {
     let (mut nodes, runtime) = (Nodes::start(false), runtime());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     let rate = RateSpec { units: LIMIT, period: HOUR, burst: LIMIT }.gcra();
     for limiter in [Limiter::window(), Limiter::new(rate.into())] {
         assert_eq!(limiter.take(&cluster, &numbered(128), None), vec![left(1); 128]);
@@ -184,7 +186,7 @@ fn the_calls_for_a_node_share_one_script() {
 #[test]
 fn calls_that_share_a_script_follow_their_slots() {
     let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     let keys = Nodes::keys_by_owner(10).remove(&0).expect("ten keys of the first master");
     let slot = |key: &str| slot_of(format!("{{{key}}}").as_bytes());
     assert_eq!(limiter.take(&cluster, &keys[..9], None), vec![left(1); 9]);
@@ -206,7 +208,7 @@ fn calls_that_share_a_script_follow_their_slots() {
 #[test]
 fn a_call_whose_keys_share_no_slot_fails_alone() {
     let (nodes, runtime) = (Nodes::start(false), runtime());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     let named = |name: &str, key_dimension| NamedPolicy {
         name: name.into(),
         policy: WindowSpec { limit: LIMIT, window: HOUR }.policy(),
@@ -222,7 +224,7 @@ fn a_call_whose_keys_share_no_slot_fails_alone() {
         batch.push_operation(&limiter.names, &keys, tag, Operation::Take { cost: 1 });
     }
     round.push(Arc::clone(&limiter.policies), batch);
-    let mut told: Vec<_> = decide(&cluster, round, TIMEOUT).into_iter().collect();
+    let mut told: Vec<_> = decide(&cluster, round, PATIENT).into_iter().collect();
     told.sort_by_key(|outcome| outcome.call);
     let [first, crossing, tagged, last] = told.try_into().unwrap();
     for outcome in [first, tagged, last] {
@@ -237,7 +239,7 @@ fn a_call_whose_keys_share_no_slot_fails_alone() {
 #[test]
 fn a_slot_that_has_moved_is_followed_at_once() {
     let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     let key = ["moved".to_owned()];
     let (slot, from) = (slot_of(b"{moved}"), Nodes::owner_of("moved"));
     let places = [from, (from + 1) % 3, (from + 2) % 3, from];
@@ -246,14 +248,14 @@ fn a_slot_that_has_moved_is_followed_at_once() {
         nodes.move_slot(slot, step[0], step[1]);
         let begun = Instant::now();
         assert_eq!(limiter.take(&cluster, &key, None), [left(taken as u64 + 2)]);
-        assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < GRACE, "{:?}", begun.elapsed());
     }
 }
 
 #[test]
 fn while_half_of_a_slot_has_moved_calls_on_all_of_its_keys_are_decided() {
     let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     let tag = Some("tenant");
     let (slot, from) = (slot_of(b"{tenant}"), Nodes::owner_of("tenant"));
     let to = (from + 1) % 3;
@@ -278,8 +280,12 @@ fn while_half_of_a_slot_has_moved_calls_on_all_of_its_keys_are_decided() {
 /// Endless calls on few keys of one tag while `disturb` runs: all are decided, in call order.
 fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&mut Nodes)) {
     let runtime = runtime();
-    let cluster = nodes.opened(&runtime, TIMEOUT);
-    let stop = AtomicBool::new(false);
+    let cluster = nodes.opened(&runtime, PATIENT);
+    let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let more_rounds = || {
+        let enough = done.load(Ordering::Relaxed) + 5;
+        until("more rounds", || (done.load(Ordering::Relaxed) >= enough).then_some(()));
+    };
     let keys = numbered(4);
     thread::scope(|scope| {
         let calling = scope.spawn(|| {
@@ -289,7 +295,7 @@ fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&m
                 let sent: Vec<_> = (0..8)
                     .map(|number| {
                         let own = &keys[..1 + (rounds + number) % keys.len()];
-                        (own.len(), limiter.decide(&cluster, own, Some("tenant"), TIMEOUT))
+                        (own.len(), limiter.decide(&cluster, own, Some("tenant"), PATIENT))
                     })
                     .collect();
                 for (count, outcomes) in sent {
@@ -302,14 +308,18 @@ fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&m
                     }
                 }
                 rounds += 1;
+                done.store(rounds, Ordering::Relaxed);
             }
-            taken[0]
         });
-        thread::sleep(Duration::from_millis(100));
-        disturb(nodes);
+        // If the calls fail, joining their thread says why.
+        let disturbed = catch_unwind(AssertUnwindSafe(|| {
+            more_rounds();
+            disturb(nodes);
+            more_rounds();
+        }));
         stop.store(true, Ordering::Relaxed);
-        let taken = calling.join().unwrap();
-        assert!(taken > 200, "{taken} calls only");
+        calling.join().unwrap();
+        disturbed.unwrap();
     });
 }
 
@@ -357,7 +367,7 @@ fn so_are_calls_to_nodes_that_forget_their_scripts() {
 #[test]
 fn what_waits_when_the_store_is_dropped_is_closed() {
     let (nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
-    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let cluster = nodes.opened(&runtime, PATIENT);
     until("the cluster", || cluster.is_up().then_some(()));
     nodes.masters[1].signal("STOP");
     let sent = limiter.decide(&cluster, &numbered(50), None, Duration::from_secs(60));

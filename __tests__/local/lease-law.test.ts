@@ -44,8 +44,8 @@ const POLICIES: Record<string, Policy | Policies> = {
 /** Policies of tiers that count on one state. */
 const TIERS: Record<string, readonly [Policy, Policy]> = {
   'fast, and slow with a larger burst': [
-    gcra({ limit: 1_000, period: '1s', burst: 110 }),
-    gcra({ limit: 50, period: '1s', burst: 150 }),
+    gcra({ limit: 2_000, period: '1s', burst: 600 }),
+    gcra({ limit: 50, period: '1s', burst: 580 }),
   ],
   'slow, and fast with a larger burst': [
     leakyBucket({ capacity: 40, leak: { units: 3, every: '50ms' } }),
@@ -154,6 +154,17 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
 const LEASED_STEPS: Step[] = [
   { kind: 'flow', process: 0, tier: 0, everyMs: 1, times: 300 },
   { kind: 'hoard', process: 0, tier: 0, calls: 60, millis: 80 },
+]
+
+/** Leases of one tier, whose units drain before they are used, and then the burst of the other tier. */
+const OTHER_TIER_STEPS: Step[] = [
+  { kind: 'flow', process: 0, tier: 0, everyMs: 1, times: 300 },
+  { kind: 'pass', millis: 41 },
+  ...[0, 1, 2, 3].map((process): Step => ({ kind: 'take', process, tier: 1, calls: 200, cost: 1 })),
+  // Before the store decides these calls, so that it grants no further lease.
+  { kind: 'pass', millis: 4 },
+  { kind: 'take', process: 0, tier: 0, calls: 400, cost: 1 },
+  { kind: 'pass', millis: 20 },
 ]
 
 /** An admitted call. */
@@ -401,7 +412,10 @@ describe.each(CASES)('%s', (_, written) => {
         }
       })
     })
-    await fc.assert(property, { ...cases(20), examples: [[LEASED_STEPS, constantDelays(5)]] })
+    await fc.assert(property, {
+      ...cases(20),
+      examples: [LEASED_STEPS, OTHER_TIER_STEPS].map((steps) => [steps, constantDelays(5)]),
+    })
     expect(leased).toBeGreaterThan(0)
   })
 })

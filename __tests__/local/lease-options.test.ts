@@ -1,4 +1,5 @@
 /** Valid and invalid values of the option `local: { lease }`. */
+import { leasedPolicySet } from '../../ts/backends/local/leased-policies.js'
 import {
   concurrency,
   fixedWindow,
@@ -12,6 +13,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
+import { policySetOf } from '../../ts/policies/policy-set.js'
 import { failureOf } from '../failure.js'
 import { openedRedis } from '../redis/opened.js'
 
@@ -91,4 +93,20 @@ test.each<[string, Policy, LocalDecisions, string]>([
 ])('%s is INVALID_OPTION', async (_, policy, local, message) => {
   const failure = await failureOf(() => new RateLimiter(policy, { store: redis.store, prefix: 'invalid', local }))
   expect(failure).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining(message) })
+})
+
+// promise: leases-keep-law
+test("no tier's burst is above the largest burst less the units of the largest rate within a lease", () => {
+  const fast = gcra({ limit: 2_000, period: '1s', burst: 600 })
+  const slow = gcra({ limit: 50, period: '1s', burst: 580 })
+  const allTiers = [fast, slow].map((policy) => policySetOf(policy))
+  const leased = allTiers.map((policySet) => leasedPolicySet({ ...policySet, allTiers }, 100).policies[0])
+  expect(leased).toMatchObject([
+    { policy: { burst: 400 }, drainRatio: 1 },
+    { policy: { burst: 400 }, drainRatio: 0.025 },
+  ])
+  expect(leasedPolicySet(allTiers[1] as (typeof allTiers)[number], 100).policies[0]).toMatchObject({
+    policy: { burst: 575 },
+    drainRatio: 1,
+  })
 })

@@ -144,10 +144,11 @@ function groupSteps(groups) {
 function stepsOf(group) {
   const { name, tests, onWasm = [], cargo = [], scripts = [], system = [], typed = [], wasm = false } = group
   const { reads, isRecorded } = group
+  const ofTests = cargo.length + scripts.length === 0 && reads !== undefined ? { reads, isRecorded } : {}
   const built = ['install', 'build']
   return [
     ...typed.map(typesStep),
-    ...(tests.length > 0 ? [jestStep(name, tests, [...built, ...system])] : []),
+    ...(tests.length > 0 ? [{ ...jestStep(name, tests, [...built, ...system]), ...ofTests }] : []),
     ...(onWasm.length > 0
       ? [
           {

@@ -82,4 +82,4 @@ test('processes that a server refuses pause, and get most of what it admits', as
   expect(admitted).toBeGreaterThan(0.5 * LIMIT * WINDOWS)
   const sum = refused.flat().reduce((all, count) => all + count, 0)
   expect(sum).toBeLessThan(0.25 * LIMIT * WINDOWS)
-}, 180_000)
+})

@@ -37,7 +37,7 @@ let complaints: readonly string[]
 
 beforeAll(() => {
   complaints = complaintsAbout([...blocks.filter(({ language }) => COMPILED.includes(language)), ...planted])
-}, 120_000)
+})
 
 function complaintsIn(page: string): string[] {
   return complaints.filter((complaint) => complaint.startsWith(`${page}:`))

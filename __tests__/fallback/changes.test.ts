@@ -178,7 +178,7 @@ describe('a flood of keys', () => {
     const full = await Promise.all(Array.from({ length: 20 }, (_, key) => limiter.block(`late-${key}`, '1h')))
     expect(full).toContain(false)
     expect(await limiter.penalize('late-0', 2)).toBeGreaterThanOrEqual(0)
-  }, 60_000)
+  })
 })
 
 test('a working store does every change, and so does the embedded one', async () => {

@@ -139,7 +139,7 @@ beforeAll(async () => {
       (server) => server.begin(),
     ),
   ])
-}, 60_000)
+})
 
 describe.each([
   ['frozen and thawed, with all its state', 0, 1],

@@ -28,7 +28,7 @@ beforeAll(async () => {
       break
     }
   }
-}, 240_000)
+})
 
 afterAll(async () => {
   if (server?.exitCode === null) {

@@ -8,7 +8,7 @@ let cluster: RedisCluster
 
 beforeAll(async () => {
   cluster = await RedisCluster.start({ nodeTimeoutMs: 60_000 })
-}, 30_000)
+})
 
 afterAll(() => cluster.stop())
 

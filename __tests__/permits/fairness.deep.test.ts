@@ -68,4 +68,4 @@ test('the call that has waited longest is next, but for the documented bounds', 
   // A process passes the permit on for 50 ms, and the next one asks 20 ms later: with a margin for a
   // busy machine. `fairness.test.ts` compares exactly, in virtual time.
   expect(Math.max(...firstFor)).toBeLessThan(50 + HOLD_MS + 20 + LATE_MS)
-}, 60_000)
+})

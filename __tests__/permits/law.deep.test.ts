@@ -63,4 +63,4 @@ test('eight processes and threads, faults of all kinds: never more than the limi
     expect(whole.allowed).toBe(true)
   }
   await limiter.close()
-}, 60_000)
+})

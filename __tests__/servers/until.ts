@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The time limit for events that may take long on a busy machine. */
-const TIMEOUT_MS = 30_000
+const TIMEOUT_MS = 120_000
 
 /**
  * Calls a function repeatedly until it returns a value. A thrown error counts as no value.

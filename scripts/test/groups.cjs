@@ -14,7 +14,8 @@
  * WebAssembly only.
  * @property {readonly string[]} [cargo] The arguments of cargo.
  * @property {readonly string[]} [scripts] Scripts, relative to the root, with their arguments.
- * @property {readonly string[]} [reads] The files and folders that `cargo` and `scripts` read.
+ * @property {readonly string[]} [reads] The files and folders that `cargo` and `scripts` read; in a
+ * group without these, those that the tests read, if not the whole tree.
  * @property {boolean} [isRecorded] Whether `passed.json` has the contents with which these passed.
  * @property {readonly string[]} [packages] The folders whose packages the tests need besides those
  * of `__tests__/`.
@@ -78,7 +79,7 @@ const GROUPS = [
       'cli/redis/*',
       'client/processes',
       'express-rate-limit/middleware',
-      'fallback/{changes,failures,outage}',
+      'fallback/{changes,failures}',
       'local/deadlines',
       'memory/flood',
       'permits/{fairness,fallback,law,trace}',
@@ -89,17 +90,24 @@ const GROUPS = [
   },
   {
     name: 'cluster',
-    title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
+    title: 'Redis Cluster and Sentinel',
     system: ['ensure-redis'],
-    tests: [
-      'local/cluster',
-      'operations/tiers-in-cluster',
-      'permits/cluster',
-      'redis/connection/{cluster,sentinel}',
-      'servers/*',
-    ],
+    tests: ['local/cluster', 'operations/tiers-in-cluster', 'permits/cluster', 'redis/connection/{cluster,sentinel}'],
     cargo: ['test --test engine -- redis::cluster'],
     reads: [...ENGINE, 'engine-tests'],
+  },
+  {
+    name: 'servers',
+    title: 'the servers, certificates and proxies that the tests start',
+    system: ['ensure-redis'],
+    tests: ['servers/*'],
+    reads: [
+      '__tests__/servers',
+      '__tests__/jest.config.cjs',
+      '__tests__/package-lock.json',
+      'scripts/ensure-redis.mjs',
+    ],
+    isRecorded: true,
   },
   {
     name: 'chaos',

@@ -96,7 +96,7 @@ describe(`${PROCESSES} processes with ${WAITERS} calls each that wait at once`, 
   beforeAll(async () => {
     reports = await waited(new Array(WAITERS).fill({}))
     all = reports.flatMap(({ started }) => started)
-  }, 60_000)
+  })
 
   test('all start, and the clocks were wrong', () => {
     expect(all).toHaveLength(PROCESSES * WAITERS)
@@ -144,7 +144,7 @@ describe('calls with a short maximum wait, and aborted calls', () => {
     const calls = patient.flatMap((one, index) => [one, hasty[index] ?? {}, aborting[index] ?? {}])
     reports = await waited([...calls, { abortAfterMs: 40 }])
     all = reports.flatMap(({ started }) => started)
-  }, 60_000)
+  })
 
   test('some calls are refused, some are aborted, and all others start', () => {
     const sum = (of: (report: WaitingReport) => number) => reports.map(of).reduce((a, b) => a + b)

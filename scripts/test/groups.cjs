@@ -77,7 +77,7 @@ const GROUPS = [
       'cli/redis/*',
       'client/processes',
       'express-rate-limit/middleware',
-      'fallback/{changes,failures,outage}',
+      'fallback/{changes,failures}',
       'local/deadlines',
       'memory/flood',
       'permits/{fairness,fallback,law,trace}',

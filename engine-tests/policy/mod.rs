@@ -7,6 +7,7 @@ pub(crate) mod multi_policy;
 pub(crate) mod multi_policy_oracle;
 pub(crate) mod normalize;
 pub(crate) mod operations;
+pub(crate) mod refund_laws;
 pub(crate) mod refunds;
 pub(crate) mod scheduled;
 pub(crate) mod specs;

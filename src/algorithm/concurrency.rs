@@ -38,7 +38,7 @@
 //! 6.3. Differences: the server's clock alone decides, an expired permit is never revived, units,
 //! and waiting in order.
 
-use super::{Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length};
+use super::{Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, Rewrites, checked_length};
 use crate::time::{Micros, end_of};
 
 /// The largest limit. The units of all permits and tickets so have an exact sum in Lua.
@@ -366,6 +366,10 @@ impl Algorithm for Concurrency {
 
     fn refund(&self, _: &mut PermitState, _: Micros, _: u64, _: ChargeRecord) -> u64 {
         0
+    }
+
+    fn rewrites(&self, _: &PermitState, _: Micros) -> Rewrites {
+        Rewrites::Never
     }
 
     fn remaining(&self, state: &PermitState, now: Micros) -> u64 {

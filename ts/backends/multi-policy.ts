@@ -1,7 +1,7 @@
 import type { BanInForce, Decision, PolicyNumbers } from '../api/decision.js'
 import { decisionOf, numbersOf } from './decision-of.js'
 import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
-import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
+import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.js'
 
 /**
  * Responses with several named limits; `src/abi/response.rs` writes them.
@@ -41,9 +41,16 @@ export function multiLimitDecisionAt(
     return undefined
   }
   const policies: Record<string, PolicyNumbers> = {}
+  const isAllowed = status === 'allowed' || status === 'allowed-last'
+  let marks: Record<string, number> | undefined
   let at = start + (responses[start + 2] as number)
   for (const name of names) {
-    const retryAfterMs = smallInteger(responses[at + 2] as number)
+    let retryAfterMs = smallInteger(responses[at + 2] as number)
+    if (isAllowed && retryAfterMs !== 0) {
+      // Of an allowed call it is the mark.
+      marks = { ...marks, [name]: retryAfterMs }
+      retryAfterMs = 0
+    }
     policies[name] = numbersOf(
       smallInteger(responses[at] as number),
       smallInteger(responses[at + 4] as number),
@@ -65,6 +72,9 @@ export function multiLimitDecisionAt(
     responses[start + 1] as number,
     'store',
   )
+  if (marks !== undefined) {
+    withMarks(decision, marks)
+  }
   if (isBanned) {
     // Not a copy: the metadata of copied decisions takes 10 µs.
     Object.assign(decision, { ban: banAt(responses, at) })

@@ -182,8 +182,9 @@ pub fn execute(
         }
         Operation::CancelScheduled { scheduled } => scheduled::cancel(&mut entries, now, scheduled),
         Operation::Reset => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
             for PolicyEntry { own, part, .. } in &mut entries {
-                *part.state = own.initial_state();
+                *part.state = own.reset(part.state, now);
                 part.metadata.blocked_until = 0;
                 part.metadata.bans = BanRecord::default();
                 part.metadata.holds.clear();

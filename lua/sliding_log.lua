@@ -43,6 +43,8 @@ local function sliding_log(context, source, at)
 
   -- By key: the log, nil if the value cannot be read; the encoded metadata after the state.
   local logs, suffixes = {}, {}
+  -- By key: the reset time of a log that a clock step left too far ahead.
+  local rewritten = {}
 
   local function to_decimal(number)
     return format('%.0f', number)
@@ -168,6 +170,7 @@ local function sliding_log(context, source, at)
           used = min(used, keep)
         end
         used = max(used, max_limit)
+        rewritten[key] = units > 0 and time + span_of(span) or 0
         restart(log, used, round_up(context.now))
         log.at, log.keep, log.span = context.now, counts_refused and used or 0, max(span, own_span)
         logs[key] = log
@@ -244,14 +247,14 @@ local function sliding_log(context, source, at)
   end
 
   -- The time from which the log is fresh.
-  local function reset_at(log)
+  local function reset_of(log)
     return newest_time(log) and newest_time(log) + span_of(log.span) or 0
   end
 
   -- The first time at which a limit that refuses a cost would admit it. This is when the entry with
   -- the last unit in the way expires.
   local function retry_time_of(key, log, index, cost)
-    local after, metadata, until_reset = log.after, context.key_metadata[key], reset_at(log)
+    local after, metadata, until_reset = log.after, context.key_metadata[key], reset_of(log)
     -- The call itself would be recorded, unless the key is blocked.
     if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then
       after, until_reset = after + cost, math.huge
@@ -281,7 +284,7 @@ local function sliding_log(context, source, at)
         if outcome == OUTCOME_REFUSED and used + cost > limit then
           retry_at = retry_time_of(key, log, index, cost)
         end
-        local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_at(log)) or 0
+        local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_of(log)) or 0
         statuses[index] = pack('>dddd', limit, max(0, limit - used), retry_at, limit_reset_at)
       else
         statuses[index] = pack('>dddd', 0, 0, 0, 0)
@@ -360,21 +363,8 @@ local function sliding_log(context, source, at)
     return left
   end
 
-  -- Refunds remove the oldest units that count in the longest window.
-  local function refund(key, units, at)
-    local log, name = logs[key], KEYS[key]
-    local before = first_counting(name, log, log.at, max_window)
-    if not before or at + max_window <= context.now then
-      return 0
-    end
-    if log.keep > 0 then
-      before = max(before, log.after - log.keep)
-    end
-    local refunded = min(units, log.after - before)
-    if refunded == log.after - before then
-      return refunded, refunded > 0
-    end
-    local size = call('ZCARD', name)
+  -- Removes the oldest units after the cumulative number `before`.
+  local function remove_oldest(name, before, refunded, size)
     local first = rank_of(name, before + 1, 0, size)
     local last = rank_of(name, before + refunded + 1, first, size)
     local found = call('ZRANGE', name, to_decimal(last), to_decimal(last), 'WITHSCORES')
@@ -383,7 +373,7 @@ local function sliding_log(context, source, at)
     if left < entry_units then
       local changed = encode_member(after, left, span, lag, keep, string.sub(found[1], 24))
       if type(call('ZADD', name, found[2], changed)) ~= 'number' then
-        return 0
+        return
       end
       call('ZREM', name, found[1])
     end
@@ -391,11 +381,90 @@ local function sliding_log(context, source, at)
     if last > 0 then
       call('ZREMRANGEBYRANK', name, '0', to_decimal(last - 1))
     end
+  end
+
+  -- Removes units of the entries from rank `start` to before rank `finish`, which end at the
+  -- cumulative number `own_until`, and lowers the numbers of the entries that follow.
+  local function remove_own(name, start, finish, own_until, refunded)
+    local from = max(start - 1, 0)
+    local found = call('ZRANGE', name, to_decimal(from), '-1', 'WITHSCORES')
+    local newest_time, _, _, span, lag, keep = decode_entry(found[#found - 1], found[#found])
+    local text = string.sub(found[#found - 1], 24)
+    local removed, entries, last = {}, {}, nil
+    for index = 1, #found, 2 do
+      local rank = from + (index - 1) / 2
+      local time, after, units, _, entry_lag, entry_keep = decode_entry(found[index], found[index + 1])
+      last = last or after - units
+      if rank >= finish then
+        after = after - refunded
+      elseif rank >= start then
+        after = min(after, own_until - refunded)
+      end
+      if after > last or rank >= finish or rank < start then
+        entries[#entries + 1] = {
+          score = found[index + 1], time = time, after = after, units = after - last, lag = entry_lag, keep = entry_keep,
+        }
+      end
+      last = after
+      removed[#removed + 1] = found[index]
+    end
+    call('ZREM', name, unpack(removed))
+    local arguments = {}
+    for index, entry in ipairs(entries) do
+      local is_newest = index == #entries
+      local entry_lag, entry_keep = entry.lag, entry.keep
+      if is_newest then
+        -- The log was written at this time less the lag, or earlier.
+        entry_lag, entry_keep = max(entry.time - (newest_time - lag), 0), keep
+      end
+      arguments[index * 2 - 1] = entry.score
+      arguments[index * 2] = encode_member(entry.after, entry.units, span, entry_lag, entry_keep, is_newest and text or '')
+    end
+    call('ZADD', name, unpack(arguments))
+  end
+
+  -- Removes units of the call's own entry, or the oldest ones: see the twin.
+  local function refund(key, units, taken)
+    local log, name = logs[key], KEYS[key]
+    local first = first_counting(name, log, log.at, max_window)
+    if not first or taken.at + max_window <= context.now then
+      return 0
+    end
+    if log.keep > 0 then
+      first = max(first, log.after - log.keep)
+    end
+    local time = to_decimal(round_up(taken.at))
+    local size, start = call('ZCARD', name), call('ZCOUNT', name, '-inf', '(' .. time)
+    local finish = call('ZCOUNT', name, '-inf', time)
+    local _, own_until = entry_at(name, max(finish - 1, 0))
+    if finish == 0 or not own_until then
+      return 0
+    end
+    local is_near, own_from = log.keep == 0 and size - start <= MAX_DROPPED, first
+    if is_near and start < size then
+      local _, after, own_units = entry_at(name, start)
+      own_from = max(after and after - own_units or own_until, first)
+    elseif is_near then
+      own_from = own_until
+    end
+    local refunded = min(units, max(own_until - own_from, 0))
+    if refunded == 0 or refunded == log.after - first then
+      return refunded, refunded > 0
+    end
+    if is_near then
+      remove_own(name, start, finish, own_until, refunded)
+    else
+      remove_oldest(name, first, refunded, size)
+    end
     return refunded
   end
 
   local function accepts_override(numbers)
     return #numbers == after - at and unpack_struct('>d', numbers, 17) == limit_count
+  end
+
+  local function reset_at(key)
+    return logs[key] and reset_of(logs[key]) or 0
   end
 
   local function mark_rewrite(key)
@@ -437,7 +506,7 @@ local function sliding_log(context, source, at)
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
     write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
-    record_refused = counts_refused and charge or nil, refund = refund, encode_state = encode_state,
-    accepts_override = accepts_override, mark_rewrite = mark_rewrite, write = write_log,
+    record_refused = counts_refused and charge or nil, refund = refund, reset_at = reset_at, rewritten = rewritten,
+    encode_state = encode_state, accepts_override = accepts_override, mark_rewrite = mark_rewrite, write = write_log,
   }
 end

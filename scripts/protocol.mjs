@@ -151,6 +151,7 @@ const TABLES = [
       ['OVERRIDDEN', 16, 'Added if an override decided the call.'],
       ['BLOCKED', 32, 'Added while the key is blocked.'],
       ['BANNED', 64, 'Added if the block is a ban.'],
+      ['MARKED', 128, 'Added if the call is admitted on a key with a mark.'],
     ],
   },
   {

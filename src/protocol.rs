@@ -106,6 +106,8 @@ pub(crate) mod outcome {
     pub(crate) const BLOCKED: u8 = 32;
     /// Added if the block is a ban.
     pub(crate) const BANNED: u8 = 64;
+    /// Added if the call is admitted on a key with a mark.
+    pub(crate) const MARKED: u8 = 128;
 }
 
 /// The layouts of stored values.
@@ -206,6 +208,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OUTCOME_OVERRIDDEN", "16"),
     ("OUTCOME_BLOCKED", "32"),
     ("OUTCOME_BANNED", "64"),
+    ("OUTCOME_MARKED", "128"),
     ("VALUE_EPOCH_MS", "1577836800000"),
     ("VALUE_COUNTS", "8192"),
     ("VALUE_ELEMENT_SIZE", "34"),
@@ -232,6 +235,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("executor/load.lua", include_str!("../lua/executor/load.lua")),
     ("executor/operations.lua", include_str!("../lua/executor/operations.lua")),
     ("executor/outcomes.lua", include_str!("../lua/executor/outcomes.lua")),
+    ("executor/refunds.lua", include_str!("../lua/executor/refunds.lua")),
     ("fixed_window/bounds.lua", include_str!("../lua/fixed_window/bounds.lua")),
     ("fixed_window/fast_path.lua", include_str!("../lua/fixed_window/fast_path.lua")),
     ("fixed_window/general.lua", include_str!("../lua/fixed_window/general.lua")),

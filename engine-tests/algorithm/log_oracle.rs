@@ -203,6 +203,7 @@ impl LogOracle {
                 remaining: limit.saturating_sub(used),
                 retry_after_ms: (fits || refused || cost <= limit).then(|| millis(retry_at)),
                 reset_after_ms: millis((newest + window).min(self.forgotten_at())),
+                mark: 0,
             }
         };
         let limits: Vec<_> = spec.limits().iter().map(numbers).collect();

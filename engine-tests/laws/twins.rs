@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, KeyState as _};
-use tollgate::policy::decision::{self, Decision};
+use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::{Policy, State};
 
 use crate::algorithm::window_oracle::{Expected, Oracle, RateOracle, WindowOracle};
@@ -17,11 +17,13 @@ pub(crate) const STEPS: usize = 300;
 
 /// The decision that an oracle can expect.
 pub(crate) fn told(decision: Decision) -> Expected {
+    // Of an admitted call it is the mark, which the oracles do not know.
+    let is_allowed = matches!(decision.status, Status::Allowed | Status::AllowedLast);
     Expected {
         status: decision.status,
         limit: decision.capacity,
         remaining: decision.remaining,
-        retry_after_ms: decision.retry_after_ms,
+        retry_after_ms: if is_allowed { 0 } else { decision.retry_after_ms },
         reset_after_ms: decision.reset_after_ms,
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod multi_policy_oracle;
 pub(crate) mod normalize;
 pub(crate) mod operations;
 mod permits;
+pub(crate) mod refund_laws;
 pub(crate) mod refunds;
 pub(crate) mod scheduled;
 pub(crate) mod specs;

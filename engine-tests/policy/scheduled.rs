@@ -87,7 +87,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
                 _ => retry_at = policy.retry_at(&state, now, 1),
             },
             Act::Refund => {
-                let taken = ChargeRecord { at: now, reset_at: now };
+                let taken = ChargeRecord { at: now, reset_at: now, ..ChargeRecord::default() };
                 let given = policy.refund(&mut state, now, cost, taken);
                 prop_assert_eq!(given == 0, before == state);
                 if given > 0 {

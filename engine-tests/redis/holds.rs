@@ -35,7 +35,7 @@ fn reserve(hold: u8, lasting: u64) -> Operation {
 }
 
 fn settle(hold: u8, actual: u64, at: u64) -> Operation {
-    let taken = vec![ChargeRecord { at, reset_at: at + HOUR }; 3];
+    let taken = vec![ChargeRecord { at, reset_at: at + HOUR, ..ChargeRecord::default() }; 3];
     Operation::Settle { hold: [hold; 16], actual, charges: vec![Charge { units: 4, taken }] }
 }
 

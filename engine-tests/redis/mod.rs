@@ -14,7 +14,7 @@ pub(crate) mod key_names;
 mod lifetimes;
 mod mixes;
 mod multi_policy;
-mod operations;
+pub(crate) mod operations;
 mod other_numbers;
 mod overrides;
 mod recorded;

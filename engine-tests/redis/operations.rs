@@ -10,6 +10,7 @@ use tollgate::algorithm::{Algorithm as _, ChargeRecord, FixedWindow, LogLimit, S
 use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::policy::ban::BanRule;
+use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::operation::{Charge, HoldId, Operation};
@@ -173,7 +174,10 @@ fn operation(
 /// Refunds units of one of the last decisions.
 fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
-        Some(call) => Operation::Refund { units, taken: taken(policies, &call.told) },
+        Some(call) => {
+            let taken = taken(policies, &call.told, call.units, call.units.saturating_sub(units));
+            Operation::Refund { units, taken }
+        }
         None => Operation::Take { cost: units },
     }
 }
@@ -196,7 +200,10 @@ fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
     let Some(hold) = held.take(4).nth(step.choice / 3 % 4) else {
         return Operation::Take { cost: units };
     };
-    let charge = |call: &Call| Charge { units: call.units, taken: taken(policies, &call.told) };
+    let charge = |call: &Call| Charge {
+        units: call.units,
+        taken: taken(policies, &call.told, call.units, 0),
+    };
     let of_hold = memory.iter().filter(|call| call.hold == Some(hold));
     let mut charges: Vec<_> = of_hold.map(charge).collect();
     let held: u64 = charges.iter().map(|charge| charge.units).sum();
@@ -207,17 +214,28 @@ fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
     Operation::Settle { hold, actual, charges }
 }
 
-/// The charge of a decision, by policy.
-pub(super) fn taken(policies: &PolicySet, told: &Response) -> Vec<ChargeRecord> {
-    let at = told.decision.at;
+/// The charge of a decision on a call of `cost` units, of which `kept` stay charged, by policy.
+pub(crate) fn taken(
+    policies: &PolicySet,
+    told: &Response,
+    cost: u64,
+    kept: u64,
+) -> Vec<ChargeRecord> {
+    let Decision { at, status, reset_after_ms, retry_after_ms, .. } = told.decision;
     let resets = match &told.limits {
-        None => vec![told.decision.reset_after_ms],
-        Some(several) => several.limits.iter().map(|limit| limit.reset_after_ms).collect(),
+        None if matches!(status, Status::Allowed | Status::AllowedLast) => {
+            vec![(reset_after_ms, retry_after_ms)]
+        }
+        None => vec![(reset_after_ms, 0)],
+        Some(several) => {
+            several.limits.iter().map(|limit| (limit.reset_after_ms, limit.mark)).collect()
+        }
     };
     let mut resets = resets.into_iter();
     let taken = policies.named().iter().map(|named| {
         let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
-        ChargeRecord { at, reset_at: at + own.into_iter().max().unwrap_or(0) * 1_000 }
+        let (reset_after_ms, mark) = own.into_iter().max().unwrap_or_default();
+        ChargeRecord { at, reset_at: at + reset_after_ms * 1_000, mark, cost, kept }
     });
     taken.collect()
 }

@@ -81,7 +81,7 @@ fn operation(
         }
         14 if !told.is_empty() => {
             let told = &told[told.len() - 1 - step.choice % 3 % told.len()];
-            Operation::Refund { units, taken: taken(policies, told) }
+            Operation::Refund { units, taken: taken(policies, told, units, 0) }
         }
         15 => Operation::TakeUpTo { units },
         16 => Operation::Penalize { units },

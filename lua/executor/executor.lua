@@ -21,10 +21,18 @@
 -- charge(key, cost)    charges the cost for which `outcome_of` last returned ADMITTED
 -- record_refused(key, cost)
 --                      counts a refused call; nil if refused calls do not count
--- refund(key, units, at, reset_at)
---                      refunds units that were charged at a time, and returns their number
+-- refund(key, units, taken)
+--                      refunds units of an earlier charge, and returns their number. `taken` has its
+--                      time `at`, its `reset_at`, its `cost`, the units that are `kept`, how far they
+--                      have `moved` since, and the `early` units of the mark. Fixed windows also return
+--                      how far the window moved, as the third result, and the early units after it
 -- refunds_immediately  whether `refund` writes the key itself. The key must be flushed before and
 --                      reloaded after. `refund` then also returns whether the key is fresh.
+-- ends_on_milliseconds whether reset times are whole milliseconds, so that decisions do not round them
+-- refunds_move         whether a refund moves the units of other calls by the refunded units
+-- reset_at(key)        the time from which the key is fresh; concurrency lacks it
+-- rewritten            by key: the time from which the key was to be fresh, if `read` has rewritten
+--                      units of earlier calls
 -- encode_state(key, cost, outcome)
 --                      the state for the reply, and the numbers of the state if they differ from
 --                      the policy's
@@ -90,14 +98,19 @@ local function load_key(context, group, executor, key, value)
     state, metadata = split_metadata(executor.suffixes[key])
   end
   context.key_metadata[key], context.has_ended[key] = metadata, nil
-  if not metadata then
-    return
+  if metadata and context.is_peek then
+    drop_ended_mark(context, metadata)
+  elseif metadata then
+    context.has_ended[key] = drop_ended(context, metadata) or nil
   end
-  context.has_ended[key] = not context.is_peek and drop_ended(context, metadata) or nil
-  if is_overridden(context, executor, metadata) then
+  if metadata and is_overridden(context, executor, metadata) then
     executor = open_override(context, group, executor, metadata.override_numbers)
     executor.read(key, state)
     group.executor_of[key] = executor
+  end
+  local rewritten = executor.rewritten and executor.rewritten[key]
+  if rewritten then
+    invalidate(context, key, rewritten)
   end
 end
 
@@ -126,6 +139,9 @@ local function record_outcome(context, group, executor, key, cost, outcome)
     if step then
       code, details = code + OUTCOME_BANNED, details .. struct.pack('>d', step)
     end
+  end
+  if outcome == OUTCOME_ADMITTED and metadata and metadata.moved > 0 then
+    code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', metadata.moved)
   end
   if code ~= OUTCOME_ADMITTED then
     context.outcome_codes[count], context.details[count] = code, details
@@ -212,6 +228,7 @@ local function write_group(context, group)
     for _, key in ipairs(executor.dirty_keys) do
       local current = group.executor_of[key] or executor
       if current == executor and executor.write_modes[key] then
+        extend_mark(context, executor, key)
         local reply = executor.write(key)
         if reply ~= nil then
           fail_key(context, group, key, reply)

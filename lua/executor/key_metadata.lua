@@ -1,27 +1,30 @@
--- Key metadata: the end of a block, an override with its end, and the strikes and bans of the key
--- (src/policy/ban.rs is the twin).
+-- Key metadata: the end of a block, an override with its end, the strikes and bans of the key
+-- (src/policy/ban.rs is the twin), and its mark (src/policy/mark.rs is the twin).
 --
 -- The metadata is stored after the state in the same value. A list has it in its newest element, a
 -- log in its newest member, a hash in a field. Layout:
 --
--- one byte       MARK
+-- one byte       TAG
 -- eight doubles  the end of the block, the end of the override, the number of strikes, the end of
 --                their window, the number of the latest ban's length, the end of that ban, the time
 --                from which it no longer counts, and the time from which the next refusal is no
 --                strike; times are in microseconds
 -- one byte       the number of doubles in the override
 -- doubles        the override: the first numbers of a policy
+-- four doubles   only with a mark: how far units have moved, the least mark that is valid, the early
+--                units of a window, and the end of the mark in microseconds
 -- two bytes      the length of the metadata
--- one byte       MARK
+-- one byte       TAG
 --
 -- The metadata is at least VALUE_METADATA_MIN_SIZE bytes long, so that a state with metadata is longer than any
--- state alone. MARK is 'X', so that neither `tonumber` nor Redis reads a value with metadata as a
+-- state alone. TAG is 'X', or 'Y' with a mark, so that neither `tonumber` nor Redis reads a value with metadata as a
 -- number.
 
 local function empty_metadata()
   return {
     blocked_until = 0, override_until = 0, override_numbers = '',
     strikes = 0, window_end = 0, step = 0, banned_until = 0, forget_at = 0, excused_from = 0,
+    moved = 0, valid_from = 0, early = 0, marked_until = 0,
   }
 end
 
@@ -32,7 +35,9 @@ end
 
 -- The time from which metadata has no effect.
 local function end_of_metadata(metadata)
-  return math.max(metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at)
+  return math.max(
+    metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at, metadata.marked_until
+  )
 end
 
 -- Drops the parts of metadata that have ended. Returns whether there were any.
@@ -51,6 +56,7 @@ local function drop_ended(context, metadata)
   drop('override_until')
   drop('window_end', 'strikes')
   drop('forget_at', 'step', 'banned_until')
+  drop('marked_until', 'moved', 'valid_from', 'early')
   if metadata.override_until == 0 then
     metadata.override_numbers = ''
   end
@@ -62,31 +68,34 @@ end
 
 -- Splits a value into the state and its metadata; the metadata is nil if there is none.
 local function split_metadata(value)
-  local MARK, MIN_LENGTH = 88, VALUE_METADATA_MIN_SIZE
+  local TAG, TAG_WITH_MARK, MIN_LENGTH, MARK_LENGTH = 88, 89, VALUE_METADATA_MIN_SIZE, 32
   local length = #value
-  if length < MIN_LENGTH or string.byte(value, length) ~= MARK then
+  local tag = string.byte(value, length)
+  if length < MIN_LENGTH or (tag ~= TAG and tag ~= TAG_WITH_MARK) then
     return value
   end
   local size = struct.unpack('>I2', value, length - 2)
-  if size < MIN_LENGTH or size > length then
+  local mark_length = tag == TAG_WITH_MARK and MARK_LENGTH or 0
+  if size < MIN_LENGTH + mark_length or size > length then
     return value
   end
-  local blocked_until, override_until, strikes, window_end, step, banned_until, forget_at, excused_from, count, at =
+  local metadata, count, at = empty_metadata(), nil, nil
+  metadata.blocked_until, metadata.override_until, metadata.strikes, metadata.window_end, metadata.step,
+    metadata.banned_until, metadata.forget_at, metadata.excused_from, count, at =
     struct.unpack('>ddddddddI1', value, length - size + 2)
-  if
-    not (
-      is_integer(blocked_until) and is_integer(override_until) and is_integer(strikes) and is_integer(window_end)
-      and is_integer(step) and is_integer(banned_until) and is_integer(forget_at) and is_integer(excused_from)
-    ) or at + count * 8 > length - 2
-  then
+  if at + count * 8 + mark_length > length - 2 then
     return value
   end
-  local metadata = {
-    blocked_until = blocked_until, override_until = override_until,
-    override_numbers = string.sub(value, at, at + count * 8 - 1),
-    strikes = strikes, window_end = window_end, step = step, banned_until = banned_until, forget_at = forget_at,
-    excused_from = excused_from,
-  }
+  if mark_length > 0 then
+    metadata.moved, metadata.valid_from, metadata.early, metadata.marked_until =
+      struct.unpack('>dddd', value, at + count * 8)
+  end
+  for _, number in pairs(metadata) do
+    if number ~= '' and not is_integer(number) then
+      return value
+    end
+  end
+  metadata.override_numbers = string.sub(value, at, at + count * 8 - 1)
   return string.sub(value, 1, length - size), metadata
 end
 
@@ -97,12 +106,16 @@ local function encode_metadata(context, key)
     return ''
   end
   drop_ended(context, metadata)
-  local override_numbers = metadata.override_numbers
-  local text = 'X' .. struct.pack(
+  local override_numbers, tag, mark = metadata.override_numbers, 'X', ''
+  if metadata.marked_until > context.now then
+    tag = 'Y'
+    mark = struct.pack('>dddd', metadata.moved, metadata.valid_from, metadata.early, metadata.marked_until)
+  end
+  local text = tag .. struct.pack(
     '>ddddddddI1', metadata.blocked_until, metadata.override_until, metadata.strikes, metadata.window_end,
     metadata.step, metadata.banned_until, metadata.forget_at, metadata.excused_from, #override_numbers / 8
-  ) .. override_numbers
-  return text .. struct.pack('>I2', #text + 3) .. 'X'
+  ) .. override_numbers .. mark
+  return text .. struct.pack('>I2', #text + 3) .. tag
 end
 
 -- How long a key must be kept for its metadata, in milliseconds.
@@ -114,6 +127,44 @@ local function metadata_ttl(context, key)
   -- One more millisecond, because Redis's clock for expiry may be behind the script's.
   local remaining = end_of_metadata(metadata) - context.now
   return remaining > 0 and math.ceil(remaining / 1000) + 1 or 0
+end
+
+-- Drops a mark that has ended.
+local function drop_ended_mark(context, metadata)
+  if metadata.marked_until <= context.now then
+    metadata.moved, metadata.valid_from, metadata.early, metadata.marked_until = 0, 0, 0, 0
+  end
+end
+
+-- Makes a mark last until a time.
+local function last_until(metadata, until_time)
+  metadata.marked_until = math.max(metadata.marked_until, math.min(until_time, 9007199254740991))
+end
+
+-- Makes the units of all earlier decisions on a key come back no more. They last until `until_time`.
+local function invalidate(context, key, until_time)
+  local metadata = context.key_metadata[key] or empty_metadata()
+  context.key_metadata[key] = metadata
+  metadata.moved = math.min(metadata.moved + 1, 9007199254740991)
+  metadata.valid_from, metadata.early = metadata.moved, 0
+  last_until(metadata, until_time)
+end
+
+-- Invalidates the units of earlier decisions on a key if they may count, because a call is charged
+-- under other numbers than those of the state. The state is fresh from `until_time` on.
+local function renumber(context, key, until_time)
+  local metadata = context.key_metadata[key]
+  if math.max(until_time, metadata and metadata.marked_until or 0) > context.now then
+    invalidate(context, key, until_time)
+  end
+end
+
+-- Makes a mark last as long as the state.
+local function extend_mark(context, executor, key)
+  local metadata = context.key_metadata[key]
+  if metadata and metadata.marked_until > 0 and executor.reset_at then
+    last_until(metadata, executor.reset_at(key))
+  end
 end
 
 -- The step of the ban in force on a key: the number of its length. Nil without a ban.

@@ -6,6 +6,7 @@ local function load_general_path(context)
   --@include executor/executor.lua
   --@include algorithms.lua
   --@include executor/holds.lua
+  --@include executor/refunds.lua
   --@include executor/operations.lua
   --@include executor/general.lua
 end

@@ -9,10 +9,6 @@ local function new_operations(context)
   local holds
   local unpack_struct = struct.unpack
 
-  local function executor_of(group, index, key)
-    return group.executor_of[key] or group.executors[index]
-  end
-
   local function is_blocked(key)
     local metadata = context.key_metadata[key]
     return metadata and metadata.blocked_until > context.now
@@ -61,46 +57,6 @@ local function new_operations(context)
     end
   end
 
-  -- Writes a key now and reloads it into a new executor. If the write fails, nothing changes here:
-  -- the key stays dirty, and its outcomes fail when the group is written.
-  local function flush_and_reload(group, index, key)
-    local executor = executor_of(group, index, key)
-    if executor.write_modes[key] then
-      if executor.write(key) ~= nil then
-        return
-      end
-      executor.write_modes[key] = nil
-      for outcome, other in pairs(group.key_of_outcome) do
-        if other == key then
-          group.key_of_outcome[outcome] = nil
-        end
-      end
-    end
-    local policy = group.executors[index]
-    local fresh = policy.algorithm(context, context.request, policy.at)
-    fresh.algorithm, fresh.at = policy.algorithm, policy.at
-    group.all_executors[#group.all_executors + 1] = fresh
-    group.executor_of[key] = fresh
-    local value = fresh.is_string and redis.pcall('GET', KEYS[key])
-    load_key(context, group, fresh, key, type(value) == 'string' and value)
-  end
-
-  -- Makes a key fresh. Its metadata stays.
-  local function reset_key(group, index, key, metadata)
-    local reply = redis.pcall('UNLINK', KEYS[key])
-    if type(reply) ~= 'number' then
-      fail_key(context, group, key, reply)
-      return
-    end
-    executor_of(group, index, key).write_modes[key] = nil
-    flush_and_reload(group, index, key)
-    if metadata and end_of_metadata(metadata) > context.now then
-      context.key_metadata[key] = metadata
-      group.executor_of[key].mark_rewrite(key)
-      flush_and_reload(group, index, key)
-    end
-  end
-
   local operations = {}
 
   operations[OPERATION_TAKE_UP_TO] = function(group, keys, at)
@@ -140,58 +96,6 @@ local function new_operations(context)
     local max_charged = charge_remaining(group, keys, units)
     report_status(group, keys)
     return after, max_charged
-  end
-
-  -- Refunds units of a charge whose records, by policy, are in the request. Adds the refund under
-  -- each policy to `refunds`.
-  local function refund_charge(group, keys, units, at, refunds)
-    for index = 1, #group.executors do
-      local taken_at, reset_at
-      taken_at, reset_at, at = unpack_struct('>dd', context.request, at)
-      local key = keys[index]
-      if key > 0 and not group.is_stale then
-        local executor = executor_of(group, index, key)
-        -- A cost of 1 normalizes the key as a take does. After its reset time a call has nothing
-        -- left to refund, even if a longer window would count its units again.
-        if executor.outcome_of(key, 1) ~= OUTCOME_UNREADABLE and reset_at > context.now then
-          if executor.refunds_immediately then
-            flush_and_reload(group, index, key)
-            executor = executor_of(group, index, key)
-          end
-          local refunded, is_unused = executor.refund(key, units, taken_at, reset_at)
-          refunds[index] = (refunds[index] or 0) + refunded
-          if is_unused then
-            reset_key(group, index, key, context.key_metadata[key])
-          elseif executor.refunds_immediately then
-            flush_and_reload(group, index, key)
-          end
-        end
-      end
-    end
-  end
-
-  -- The largest refund under a policy.
-  local function largest_refund(refunds)
-    local largest = 0
-    for _, refunded in pairs(refunds) do
-      largest = math.max(largest, refunded)
-    end
-    return largest
-  end
-
-  -- Refunds units of `count` charges in the request, of the latest ones first. Returns the largest
-  -- refund.
-  local function refund_newest(group, keys, surplus, at, count, charge_length)
-    local refunds = {}
-    for number = count - 1, 0, -1 do
-      local units, records = unpack_struct('>d', context.request, at + number * charge_length)
-      units = math.min(surplus, units)
-      surplus = surplus - units
-      if units > 0 then
-        refund_charge(group, keys, units, records, refunds)
-      end
-    end
-    return largest_refund(refunds)
   end
 
   operations[OPERATION_SCHEDULE] = function(group, keys, at)
@@ -256,11 +160,11 @@ local function new_operations(context)
   end
 
   operations[OPERATION_REFUND] = function(group, keys, at)
-    local units, after = unpack_struct('>d', context.request, at)
+    local units, cost, kept, after = unpack_struct('>ddd', context.request, at)
     local refunds = {}
-    refund_charge(group, keys, units, after, refunds)
+    refund_charge(context, group, keys, units, cost, kept, after, refunds)
     report_status(group, keys)
-    return after + 16 * #group.executors, largest_refund(refunds)
+    return after + 24 * #group.executors, largest_refund(refunds)
   end
 
   -- Reads the hold of an operation. Returns its key and identifier, its expiry and units if it has
@@ -335,9 +239,9 @@ local function new_operations(context)
       failure = holds.remove(hold_key, id, held)
       is_settled = failure == nil
     end
-    local charge_length = 8 + 16 * #group.executors
+    local charge_length = 8 + 24 * #group.executors
     if is_settled and actual < held then
-      moved = refund_newest(group, keys, held - actual, after, count, charge_length)
+      moved = refund_newest(context, group, keys, held - actual, after, count, charge_length)
     elseif is_settled then
       moved = charge_remaining(group, keys, actual - held)
     end
@@ -427,13 +331,22 @@ local function new_operations(context)
     for index = 1, #group.executors do
       local key = keys[index]
       if key > 0 and not group.is_stale then
+        local executor = executor_of(group, index, key)
+        if executor.reset_at then
+          -- The units of earlier decisions must not come back while they would have counted.
+          local marked_until = context.key_metadata[key] and context.key_metadata[key].marked_until or 0
+          local until_time = math.max(executor.reset_at(key), marked_until)
+          if until_time > context.now then
+            invalidate(context, key, until_time)
+          end
+        end
         local metadata = context.key_metadata[key]
         if metadata then
           metadata.blocked_until = 0
           metadata.strikes, metadata.window_end, metadata.step = 0, 0, 0
           metadata.banned_until, metadata.forget_at, metadata.excused_from = 0, 0, 0
         end
-        reset_key(group, index, key, metadata)
+        reset_key(context, group, index, key, metadata)
       end
     end
     report_status(group, keys)
@@ -477,7 +390,7 @@ local function new_operations(context)
         metadata.override_until, metadata.override_numbers = end_of(context, duration), numbers
         context.key_metadata[key] = metadata
         executor.mark_rewrite(key)
-        flush_and_reload(group, index, key)
+        flush_and_reload(context, group, index, key)
       end
     end
     report_status(group, keys)
@@ -489,7 +402,7 @@ local function new_operations(context)
       if context.key_metadata[key] then
         context.key_metadata[key].override_until = 0
         executor.mark_rewrite(key)
-        flush_and_reload(group, index, key)
+        flush_and_reload(context, group, index, key)
       end
     end)
     report_status(group, keys)

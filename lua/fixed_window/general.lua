@@ -24,12 +24,15 @@ local function fixed_window(context, source, at)
   local stored, packed = {}, {}
   -- By key: the units added to the stored window.
   local added = {}
+  -- By key: the end of a stored window that ended too late, in microseconds.
+  local rewritten = {}
 
   -- Sets the window of a key. A window that ends later than any window can end now was written by a
   -- longer window, or before the clock stepped back. It gets the end of a window opened now, and
   -- keeps its count.
   local function set_window(key, window_end, count)
     if window_end > latest_end then
+      rewritten[key] = window_end * 1000
       window_end = new_end
       mark_dirty(key, 2)
     end
@@ -93,19 +96,36 @@ local function fixed_window(context, source, at)
     end
   end
 
-  -- The window is the one that was charged if its end is the decision's reset time.
-  local function refund(key, units, _, reset_at)
-    if ends[key] * 1000 <= now or ends[key] ~= math.floor(reset_at / 1000) then
+  -- The window is the one that was charged if its end is the decision's reset time. If no early unit
+  -- of a fixed window may be left, the window begins anew now: see src/algorithm/fixed_window.rs.
+  local function refund(key, units, taken)
+    if ends[key] * 1000 <= now or ends[key] ~= math.floor(taken.reset_at / 1000) + taken.moved then
       return 0
     end
     local refunded = math.min(units, counts[key])
-    if refunded < counts[key] then
-      add(key, -refunded)
-    elseif refunded > 0 then
+    if refunded == 0 then
+      return 0
+    end
+    if refunded == counts[key] then
       ends[key], counts[key] = 0, 0
       mark_dirty(key, 2)
+      return refunded, nil, 0, 0
     end
-    return refunded
+    add(key, -refunded)
+    local early, shift = taken.early, 0
+    if window_micros > 0 and math.ceil((taken.at + window_micros) / 1000) <= ends[key] then
+      early = math.max(early - refunded, 0)
+      if early == 0 and taken.kept == 0 and new_end > ends[key] then
+        shift, early = new_end - ends[key], counts[key]
+        ends[key] = new_end
+        mark_dirty(key, 2)
+      end
+    end
+    return refunded, nil, shift, early
+  end
+
+  local function reset_at(key)
+    return (ends[key] or 0) * 1000
   end
 
   local function mark_rewrite(key)
@@ -137,6 +157,7 @@ local function fixed_window(context, source, at)
   return {
     after = after, is_string = true, is_stale = not new_end, dirty_keys = dirty_keys, write_modes = write_modes,
     read = read, outcome_of = outcome_of, charge = charge, record_refused = record_refused, refund = refund,
-    encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_window,
+    ends_on_milliseconds = true, reset_at = reset_at, rewritten = rewritten, encode_state = encode_state, mark_rewrite = mark_rewrite,
+    write = write_window,
   }
 end

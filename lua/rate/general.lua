@@ -215,8 +215,20 @@ local function rate(context, source, at)
     return OUTCOME_ADMITTED
   end
 
+  local function reset_at(key)
+    local other, is_lingering = other_numbers[key], lingers
+    if other then
+      is_lingering = other.lingers
+    end
+    local full_at = (micros[key] or 0) + ((parts[key] or 0) > 0 and 1 or 0)
+    return full_at > 0 and is_lingering and full_at + DAY or full_at
+  end
+
   local function charge(key)
-    local old, m = micros[key], next_micros
+    local old, m, other = micros[key], next_micros, other_numbers[key]
+    if other and other.numbers ~= numbers then
+      renumber(context, key, reset_at(key))
+    end
     if not stored[key] then
       mark_dirty(key, 3)
     elseif other_numbers[key] or m - m % ttl_step ~= old - old % ttl_step then
@@ -229,35 +241,53 @@ local function rate(context, source, at)
     micros[key], parts[key], other_numbers[key] = m, next_part, nil
   end
 
-  local function refund(key, max_units, _, reset_at)
+  -- Moves the arrival back by the time of the units. The call's units lie below the arrival that its
+  -- decision reported, less the units that have come back since.
+  local function refund(key, max_units, taken)
     local other = other_numbers[key]
-    local drained_at = reset_at - (lingers and DAY or 0)
-    if drained_at <= now or (other and other.booked_until > now) then
-      -- The call's units have drained, or a slot is booked. Calls that wait have their slots
-      -- already, and a refund must not admit another call before them.
+    if other and other.booked_until > now then
+      -- Calls that wait have their slots already, and a refund must not admit another call before them.
       return 0
     end
-    local q, r, n = (period - period % units) / units, period % units, units
+    local q, r, n, most = unit_micros, unit_part, units, burst
     if other then
-      q, r, n = other.q, other.r, other.units
+      q, r, n, most = other.q, other.r, other.units, other.burst
     end
-    local m, part, written_with = micros[key], parts[key], other or { q = q, r = r, units = n }
-    local left = math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))
-    local refunded = math.min(max_units, left)
+    if taken.moved >= most then
+      return 0
+    end
+    -- The decision rounded its arrival up; it was at least the call's own time after the call.
+    local m, part = math.max(taken.reset_at - (lingers and DAY or 0) - 1000, 0), 0
+    if m < now then
+      return 0
+    end
+    local own_m, own_p = time_of(math.min(taken.cost, most), q, r, n)
+    own_m = own_m + taken.at
+    if own_m >= m then
+      m, part = own_m, own_p
+    end
+    local moved_m, moved_p = time_of(taken.moved, q, r, n)
+    m, part = m - now - moved_m, part - moved_p
+    if part < 0 then
+      m, part = m - 1, part + n
+    end
+    -- A later arrival than that of the state is not of this state.
+    local latest_m = micros[key] - now
+    if m < 0 or m > latest_m or (m == latest_m and part > parts[key]) then
+      return 0
+    end
+    local refunded = math.min(max_units, units_used(m, part, other or { q = q, r = r, units = n }, 0))
     if refunded == 0 then
       return 0
     end
     local refunded_micros, refunded_part = time_of(refunded, q, r, n)
-    if refunded_micros >= drained_at - now then
-      -- The last of the units have drained in part.
-      refunded_micros, refunded_part = drained_at - now, 0
+    if refunded_micros > m or (refunded_micros == m and refunded_part > part) then
+      -- The last unit has drained in part: the rest of it comes back.
+      refunded_micros, refunded_part = m, part
     end
-    m, part = m - refunded_micros, part - refunded_part
+    m, part = micros[key] - refunded_micros, parts[key] - refunded_part
     if part < 0 then
       m, part = m - 1, part + n
-    end
-    if m < now then
-      m, part = now, 0
     end
     micros[key], parts[key] = m, part
     mark_dirty(key, 1)
@@ -354,8 +384,8 @@ local function rate(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
-    accepts_override = function(override) return #override == 88 end, mark_rewrite = mark_rewrite,
-    write = write_rate, booking_functions = booking_functions,
+    outcome_of = outcome_of, charge = charge, refund = refund, refunds_move = true, reset_at = reset_at,
+    encode_state = encode_state, accepts_override = function(override) return #override == 88 end,
+    mark_rewrite = mark_rewrite, write = write_rate, booking_functions = booking_functions,
   }
 end

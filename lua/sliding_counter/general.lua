@@ -25,6 +25,8 @@ local function sliding_counter(context, source, at)
   local ends, current_units, previous_units, lengths = {}, {}, {}, {}
   -- By key: the value, if there is one.
   local stored = {}
+  -- By key: the reset time of a state that a clock step left too far ahead, in microseconds.
+  local rewritten = {}
   -- The state after the last admitted call, and its write mode.
   local next_end, next_current, next_previous, next_write_mode
 
@@ -47,6 +49,7 @@ local function sliding_counter(context, source, at)
     end
     if window_end > now_ms + 2 * length then
       -- The clock has stepped back: the open window is fully used, as far as a value can count.
+      rewritten[key] = (current > 0 and window_end + length or previous > 0 and window_end or 0) * 1000
       local max_product = LIMIT - 1
       local full_count = math.min(limit, (max_product - max_product % length) / length)
       window_end, current, previous = end_of_window(now_ms, length), math.max(current, full_count), 0
@@ -91,14 +94,24 @@ local function sliding_counter(context, source, at)
     return OUTCOME_ADMITTED
   end
 
+  local function reset_at(key)
+    if (current_units[key] or 0) > 0 then
+      return (ends[key] + lengths[key]) * 1000
+    end
+    return (previous_units[key] or 0) > 0 and ends[key] * 1000 or 0
+  end
+
   local function charge(key)
+    if lengths[key] ~= window then
+      renumber(context, key, reset_at(key))
+    end
     ends[key], current_units[key], previous_units[key], lengths[key] = next_end, next_current, next_previous, window
     mark_dirty(key, next_write_mode)
   end
 
   -- Only units that were taken in the open window are refunded.
-  local function refund(key, units, at)
-    local window_end, length = ends[key], lengths[key]
+  local function refund(key, units, taken)
+    local window_end, length, at = ends[key], lengths[key], taken.at
     local at_ms = (at - at % 1000) / 1000
     if
       length ~= window or window_end ~= end_of_window(now_ms, window)
@@ -140,7 +153,7 @@ local function sliding_counter(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
-    mark_rewrite = mark_rewrite, write = write_counter,
+    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at, rewritten = rewritten,
+    encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_counter,
   }
 end

@@ -31,6 +31,8 @@ local function sliding_window(context, source, at, layout)
   local added, new_entries, rebased = {}, {}, {}
   -- By key: the encoded metadata after the state.
   local suffixes = {}
+  -- By key: the reset time of a state that was too far ahead.
+  local rewritten = {}
   local read_layout, end_with, write_layout, refund_entry = layout({
     now = context.now, horizon = horizon, newest = newest, reset_times = reset_times, used = used,
     old_newest = old_newest, old_reset_times = old_reset_times, added = added, new_entries = new_entries,
@@ -52,6 +54,7 @@ local function sliding_window(context, source, at, layout)
     if entry_end > max_end then
       -- Written before a clock step, or by a version with much wider buckets: all units that count
       -- move into the current bucket.
+      rewritten[key] = reset_at
       entry_end, reset_at = current_end, current_end + span
       rebased[key] = true
       mark_dirty(key, 2)
@@ -73,7 +76,15 @@ local function sliding_window(context, source, at, layout)
     return OUTCOME_ADMITTED
   end
 
+  -- Whether a policy with these numbers wrote the entries last, as far as they show it.
+  local function wrote(key)
+    return newest[key] == 0 or (newest[key] % width == 0 and newest[key] + span == reset_times[key])
+  end
+
   local function charge(key, cost)
+    if not wrote(key) then
+      renumber(context, key, reset_times[key])
+    end
     if current_end > newest[key] then
       newest[key] = current_end
       new_entries[key] = true
@@ -101,13 +112,17 @@ local function sliding_window(context, source, at, layout)
   end
 
   -- Units are refunded as long as their bucket counts.
-  local function refund(key, units, at)
-    local entry_end = bucket_of(at, width, span)
-    if entry_end <= horizon or context.now >= reset_times[key] then
+  local function refund(key, units, taken)
+    local entry_end = bucket_of(taken.at, width, span)
+    if entry_end <= horizon or context.now >= reset_times[key] or not wrote(key) then
       return 0
     end
     local refunded = refund_entry(key, units, entry_end)
     return refunded, refunded > 0 and refunded == used[key]
+  end
+
+  local function reset_at(key)
+    return reset_times[key] or 0
   end
 
   local function mark_rewrite(key)
@@ -137,6 +152,7 @@ local function sliding_window(context, source, at, layout)
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
     write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
-    refund = refund, encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_buckets,
+    refund = refund, reset_at = reset_at, rewritten = rewritten, encode_state = encode_state,
+    mark_rewrite = mark_rewrite, write = write_buckets,
   }
 end

@@ -120,6 +120,10 @@ local function token_bucket_interval(context, source, at)
   end
 
   local function charge(key)
+    local former = other_numbers[key]
+    if former and former.numbers ~= numbers then
+      renumber(context, key, reset_at(key))
+    end
     if not stored[key] then
       mark_dirty(key, 3)
     elseif other_numbers[key] then
@@ -133,19 +137,39 @@ local function token_bucket_interval(context, source, at)
     anchors[key], used_units[key], other_numbers[key] = next_anchor, next_used, nil
   end
 
-  local function refund(key, units, _, reset_at)
+  local function reset_at(key)
+    local other, lingers = other_numbers[key], value_size == 41
+    if other then
+      lingers = other.lingers
+    end
+    local full = anchors[key] and full_at(anchors[key], used_units[key], other) or 0
+    return full > 0 and lingers and full + DAY or full
+  end
+
+  local function refund(key, units, taken)
     local other = other_numbers[key]
     local interval, refill_tokens = every, tokens
     if other then
       interval, refill_tokens = other.every, other.tokens
     end
     local anchor, used = refill(now, anchors[key], used_units[key], interval, refill_tokens)
-    -- The number of refills until none of the call's units is used.
-    local since_anchor, refills = reset_at - (value_size == 41 and DAY or 0) - anchor, 0
-    if since_anchor > now - anchor and since_anchor > 0 then
-      refills = (since_anchor - since_anchor % interval) / interval
+    -- The decision rounded the time of the full bucket up. The refills until then returned all units
+    -- that were used after the call, so at least `reported` are used. At least those of the call were
+    -- used, less the refills since.
+    local full = math.max(taken.reset_at - (value_size == 41 and DAY or 0) - 999, 0)
+    if full <= now then
+      return 0
     end
-    local refunded = math.min(units, used, refills * refill_tokens)
+    local refills = refills_for(math.max(full - anchor, 0), interval)
+    local reported = refills > 0 and (refills - 1) * refill_tokens + 1 or 0
+    local since = refills_for(math.max(anchor - taken.at, 0), interval)
+    local own = math.max(taken.cost - since * refill_tokens, 0)
+    local charged = math.max(math.max(own, reported) - taken.moved, 0)
+    -- More than the used units are not of this state.
+    if anchor > now or charged > used then
+      return 0
+    end
+    local refunded = math.min(units, charged)
     if refunded == 0 then
       return 0
     end
@@ -185,7 +209,8 @@ local function token_bucket_interval(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
+    outcome_of = outcome_of, charge = charge, refund = refund, refunds_move = true, reset_at = reset_at,
+    encode_state = encode_state,
     mark_rewrite = mark_rewrite, write = write_bucket,
   }
 end

@@ -22,16 +22,27 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
     })
 }
 
-/// Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy, the
-/// time at which the key was to be fresh, in whole microseconds.
+/// Refunds `units` of an earlier call. `taken` has the units of that call, those that stay charged,
+/// its time and then, by policy, the time at which the key was to be fresh, in whole microseconds,
+/// and the mark.
 pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
-    Operation::Refund { units: whole(units), taken: charge_records(taken) }
+    let (&[cost, kept], taken) = taken.split_first_chunk().unwrap_or((&[0.0; 2], &[]));
+    Operation::Refund {
+        units: whole(units),
+        taken: charge_records(taken, whole(cost), whole(kept)),
+    }
 }
 
-fn charge_records(taken: &[f64]) -> Vec<ChargeRecord> {
-    let (at, resets) = taken.split_first().unwrap_or((&0.0, &[]));
-    let record = |&reset: &f64| ChargeRecord { at: whole(*at), reset_at: whole(reset) };
-    resets.iter().map(record).collect()
+fn charge_records(taken: &[f64], cost: u64, kept: u64) -> Vec<ChargeRecord> {
+    let (at, policies) = taken.split_first().unwrap_or((&0.0, &[]));
+    let record = |&[reset_at, mark]: &[f64; 2]| ChargeRecord {
+        at: whole(*at),
+        reset_at: whole(reset_at),
+        mark: whole(mark),
+        cost,
+        kept,
+    };
+    policies.as_chunks().0.iter().map(record).collect()
 }
 
 /// An operation on a hold; `None` if `hold` is not a hold's id, or numbers are missing.
@@ -39,7 +50,7 @@ fn charge_records(taken: &[f64]) -> Vec<ChargeRecord> {
 /// The first number is the code of the operation. A reservation and its extension have the units and
 /// the microseconds for which it lasts; a renewal has these microseconds. A settlement has the actual
 /// units, the number of policies and, for each charge, its units, its time and by policy the time at
-/// which the key was to be fresh.
+/// which the key was to be fresh and the mark.
 pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
     let hold = hold.try_into().ok()?;
     let (code, numbers) = numbers.split_first()?;
@@ -52,7 +63,7 @@ pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
         }
         (operation::RENEW, &[lasting]) => Operation::Renew { hold, lasting: whole(lasting) },
         (operation::SETTLE, [actual, policies, charges @ ..]) => {
-            let length = 2 + usize::try_from(whole(*policies)).ok()?;
+            let length = 2 + 2 * usize::try_from(whole(*policies)).ok()?;
             let charges = charges.chunks_exact(length).map(charge).collect();
             Operation::Settle { hold, actual: whole(*actual), charges }
         }
@@ -60,10 +71,11 @@ pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
     })
 }
 
-/// The charge of these numbers: its units, and then those of [`refund`].
+/// The charge of these numbers: its units, and then its time and those of each policy.
 fn charge(numbers: &[f64]) -> Charge {
     let (units, taken) = numbers.split_first().unwrap_or((&0.0, &[]));
-    Charge { units: whole(*units), taken: charge_records(taken) }
+    let units = whole(*units);
+    Charge { units, taken: charge_records(taken, units, 0) }
 }
 
 /// A call for a permit; `None` if numbers are missing. `numbers` has the units, the permit, and the

@@ -15,11 +15,12 @@ use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
 
-/// The doubles of a decision: code, time, limit, remaining, retry after, reset after, capacity.
+/// The doubles of a decision: code, time, limit, remaining, retry after, reset after, capacity. Of an
+/// allowed call they have the mark of the key instead of the retry after.
 pub(crate) const LENGTH: usize = 7;
 
 /// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after,
-/// capacity.
+/// capacity. Of an allowed call they have the mark of the limit's key instead of the retry after.
 const LIMIT_LENGTH: usize = 5;
 
 /// The doubles of a block: the number of the ban's length or 0, its end in epoch milliseconds; zeros
@@ -206,7 +207,8 @@ fn single_report(decision: &Decision) -> LimitReports {
     let &Decision { status, limit, capacity, remaining, retry_after_ms, reset_after_ms, .. } =
         decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-    let numbers = LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms };
+    let numbers =
+        LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark: 0 };
     LimitReports { reported: 0, limits: [numbers].into_iter().collect() }
 }
 
@@ -283,8 +285,11 @@ fn copy_chunks<const N: usize>(buffer: &mut [f64], parts: impl Iterator<Item = [
 }
 
 fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
-    let &LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms } = numbers;
-    let retry_after = retry_after_ms.map_or(NEVER, double);
+    let &LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark } = numbers;
+    let retry_after = match mark {
+        0 => retry_after_ms.map_or(NEVER, double),
+        mark => double(mark),
+    };
     [double(limit), double(remaining), retry_after, double(reset_after_ms), double(capacity)]
 }
 

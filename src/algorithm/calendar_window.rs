@@ -30,7 +30,8 @@
 use std::sync::Arc;
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState as _, Outcome, WindowState, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState as _, Outcome, Rewrites, WindowState,
+    checked_units,
 };
 use crate::calendar::Calendar;
 #[cfg(feature = "zones")]
@@ -106,6 +107,12 @@ impl Algorithm for CalendarWindow {
 
     fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         state.refund(now, units, taken)
+    }
+
+    #[inline]
+    fn rewrites(&self, state: &WindowState, now: Micros) -> Rewrites {
+        let is_ahead = state.reset_at() > now + self.calendar.horizon();
+        if is_ahead { Rewrites::Always } else { Rewrites::Never }
     }
 
     #[inline]
@@ -200,7 +207,7 @@ mod tests {
         let midnight = NOON + 12 * HOUR;
         let mut state = ten.initial_state();
         ten.charge(&mut state, NOON, 10);
-        let taken = ChargeRecord { at: NOON, reset_at: midnight };
+        let taken = ChargeRecord { at: NOON, reset_at: midnight, ..ChargeRecord::default() };
         assert_eq!(ten.refund(&mut state, midnight - 1, 4, taken), 4);
         assert_eq!(state.count, 6);
         assert_eq!(ten.refund(&mut state, midnight, 4, taken), 0);

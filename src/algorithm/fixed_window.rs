@@ -29,7 +29,8 @@
 //! compared, and no window depends on the expiry of a key.
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, Rewrites, checked_length,
+    checked_units,
 };
 use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
 
@@ -97,7 +98,7 @@ impl WindowState {
     /// limit again.
     pub(super) fn refund(&mut self, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         // The decision reported the end in whole milliseconds after `taken.at`, rounded up.
-        let is_same = self.ends_ms == taken.reset_at / MICROS_PER_MILLI;
+        let is_same = self.ends_ms == taken.reset_at / MICROS_PER_MILLI + taken.mark;
         let given = if is_same { units.min(self.used(now)) } else { 0 };
         if given > 0 {
             let count = self.count - given;
@@ -154,6 +155,35 @@ impl FixedWindow {
         self.window
     }
 
+    /// [`Algorithm::refund`]. `early` is the number of units in the window that are known to have been
+    /// taken at least a window's length before its end; 0 if it is unknown.
+    ///
+    /// One such unit must stay, or the window begins anew now, with the units that remain: see the
+    /// law.
+    pub(crate) fn refund_with(
+        &self,
+        state: &mut WindowState,
+        now: Micros,
+        units: u64,
+        taken: ChargeRecord,
+        early: &mut u64,
+    ) -> u64 {
+        let given = state.refund(now, units, taken);
+        if given == 0 || state.count == 0 {
+            *early = if given == 0 { *early } else { 0 };
+            return given;
+        }
+        if self.end_from(taken.at) <= state.ends_ms {
+            let left = early.saturating_sub(given);
+            let begins_anew = left == 0 && taken.kept == 0 && self.end_from(now) > state.ends_ms;
+            (state.ends_ms, *early) = match begins_anew {
+                true => (self.end_from(now), state.count),
+                false => (state.ends_ms, left),
+            };
+        }
+        given
+    }
+
     /// The end of a window that opens at `now`.
     fn end_from(&self, now: Micros) -> u64 {
         whole_millis(now + self.window)
@@ -189,7 +219,12 @@ impl Algorithm for FixedWindow {
     }
 
     fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
-        state.refund(now, units, taken)
+        self.refund_with(state, now, units, taken, &mut 0)
+    }
+
+    #[inline]
+    fn rewrites(&self, state: &WindowState, now: Micros) -> Rewrites {
+        if state.ends_ms > self.end_from(now) { Rewrites::Always } else { Rewrites::Never }
     }
 
     #[inline]
@@ -295,7 +330,7 @@ mod tests {
         let mut state = ten.initial_state();
         ten.charge(&mut state, 1, 4);
         // A decision reports the end in whole milliseconds after its time, rounded up.
-        let taken = ChargeRecord { at: 1, reset_at: 1_001_001 };
+        let taken = ChargeRecord { at: 1, reset_at: 1_001_001, cost: 4, kept: 1, mark: 0 };
         assert_eq!(ten.refund(&mut state, 500_000, 3, taken), 3);
         assert_eq!(state, WindowState { ends_ms: 1_001, count: 1 });
         assert_eq!(ten.refund(&mut state.clone(), 1_001_000, 1, taken), 0, "it is closed");
@@ -311,7 +346,7 @@ mod tests {
         let ten = window(10, 1_000_000);
         let mut state = ten.initial_state();
         ten.charge(&mut state, 0, 2);
-        let taken = ChargeRecord { at: 0, reset_at: 1_000_000 };
+        let taken = ChargeRecord { at: 0, reset_at: 1_000_000, ..ChargeRecord::default() };
         assert_eq!(ten.refund(&mut state, 0, 3, taken), 2);
         assert_eq!(state, ten.initial_state());
         ten.charge(&mut state, 999_000, 10);

@@ -81,18 +81,40 @@ pub struct LimitStatus {
     pub retry_at: Micros,
     /// From this time on the key is fresh.
     pub reset_at: Micros,
+    /// The mark of the key, if this policy admitted the call: see
+    /// [`Mark`](crate::policy::mark::Mark). Otherwise 0.
+    pub mark: u64,
 }
 
 /// The status of each limit of a policy. Nearly all policies have one limit.
 pub type LimitStatuses = ShortList<LimitStatus, 1>;
 
-/// The times of an earlier charge, by its decision. A refund needs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An earlier charge, by its decision. A refund needs it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChargeRecord {
     /// The time of the decision.
     pub at: Micros,
     /// The time at which the key was to be fresh by that decision: `at` plus its `reset_after_ms`.
     pub reset_at: Micros,
+    /// The mark of the decision: see [`Mark`](crate::policy::mark::Mark). An algorithm gets how far
+    /// the units have moved since instead.
+    pub mark: u64,
+    /// The units of the call. If they are unknown, a smaller number.
+    pub cost: u64,
+    /// The units of the call that stay charged after the refund. If they are unknown, a smaller
+    /// number.
+    pub kept: u64,
+}
+
+/// Whether a charge rewrites the units of earlier calls, so that a refund no longer finds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rewrites {
+    /// It does not.
+    Never,
+    /// It does if the call is admitted: the state has the numbers of another policy.
+    IfAdmitted,
+    /// It does even if the call is refused: the state is repaired.
+    Always,
 }
 
 /// The outcome that a call would have.
@@ -172,9 +194,20 @@ pub trait Algorithm {
     /// Refunds up to `units` units of an earlier call, and returns how many were still charged and
     /// so came back. If none were, the state does not change.
     ///
-    /// The state has been [normalized](Self::normalize) at `now`. No level ends above full. The law
-    /// then holds of the admitted units less the units refunded in the same window.
+    /// The state has been [normalized](Self::normalize) at `now`. No level ends above full. What
+    /// cannot be proven to be whole units of the call that are still charged does not come back. So
+    /// the law holds of the admitted units less the refunded ones, each counted at the time of its
+    /// call.
     fn refund(&self, state: &mut Self::State, now: Micros, units: u64, taken: ChargeRecord) -> u64;
+
+    /// Whether a charge at `now` rewrites the units of earlier calls.
+    fn rewrites(&self, state: &Self::State, now: Micros) -> Rewrites;
+
+    /// The mark that a decision on this state carries: see [`Mark`](crate::policy::mark::Mark).
+    #[inline]
+    fn mark(&self, _: &Self::State) -> u64 {
+        0
+    }
 
     /// The largest cost that would be admitted at the time `now`.
     fn remaining(&self, state: &Self::State, now: Micros) -> u64;
@@ -233,6 +266,7 @@ pub(crate) fn single_limit_status<A: Algorithm + ?Sized>(
         remaining: algorithm.remaining(state, now),
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
         reset_at: algorithm.reset_at(state),
+        mark: 0,
     };
     LimitStatuses::from_iter([alone])
 }

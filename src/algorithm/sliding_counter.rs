@@ -52,7 +52,8 @@
 //! a float, the cost is added before it is compared, and a refused call counts nothing.
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, Rewrites, checked_length,
+    checked_units,
 };
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
@@ -233,6 +234,18 @@ impl Algorithm for SlidingCounter {
     }
 
     #[inline]
+    fn rewrites(&self, state: &CounterState, now: Micros) -> Rewrites {
+        let CounterState { ends_ms, window_ms, .. } = *state;
+        if ends_ms > now / MICROS_PER_MILLI + 2 * window_ms {
+            Rewrites::Always
+        } else if window_ms != self.window_ms {
+            Rewrites::IfAdmitted
+        } else {
+            Rewrites::Never
+        }
+    }
+
+    #[inline]
     fn remaining(&self, state: &CounterState, now: Micros) -> u64 {
         let now_ms = now / MICROS_PER_MILLI;
         self.limit.saturating_sub(state.at(now_ms).used(now_ms))
@@ -395,7 +408,7 @@ mod tests {
     #[test]
     fn units_come_back_within_the_window_that_they_were_taken_in() {
         let ten = counter(10, 1_000);
-        let taken = |at| ChargeRecord { at, reset_at: 0 };
+        let taken = |at| ChargeRecord { at, reset_at: 0, ..ChargeRecord::default() };
         let mut kept = state(2_000, 6, 4, 1_000);
         assert_eq!(ten.refund(&mut kept, 1_500_000, 3, taken(1_000_000)), 3);
         assert_eq!(kept, state(2_000, 3, 4, 1_000));

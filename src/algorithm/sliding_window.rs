@@ -15,7 +15,8 @@
 //! window·(buckets + 1)/buckets. More buckets promise more.
 //!
 //! **Refunds.** Units are removed from the bucket that they were added to, if it counts: at most as
-//! many as it contains. So the law holds of the admitted units less the refunded ones. A bucket
+//! many as it contains, and only by a policy with the numbers that wrote the buckets last: others
+//! cannot tell the bucket. So the law holds of the admitted units less the refunded ones. A bucket
 //! without units stays until it expires.
 //!
 //! **Clock steps.** A call is added to the entry of its own bucket if that is newer than the newest
@@ -37,7 +38,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Algorithm, ChargeRecord, InvalidNumber, Outcome, checked_length, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, Rewrites, checked_length, checked_units,
+};
 use crate::algorithm::shared::buckets::{Buckets, Counted, SlidingState};
 use crate::algorithm::shared::entry::UnitEntry;
 use crate::time::Micros;
@@ -130,6 +133,14 @@ impl SlidingWindow {
         end.next_multiple_of(self.width) + self.span
     }
 
+    /// Whether a policy with these numbers wrote the buckets last, as far as they show it.
+    fn wrote(&self, buckets: &Buckets) -> bool {
+        let is_own = |newest: &UnitEntry| {
+            newest.time.is_multiple_of(self.width) && newest.time + self.span == buckets.reset_at
+        };
+        buckets.entries.back().is_none_or(is_own)
+    }
+
     /// Moves all units that count into the bucket of now, if a clock step or a version with much
     /// wider buckets left an entry further ahead than a window and a bucket.
     fn repair(&self, buckets: &mut Buckets, now: Micros) {
@@ -209,7 +220,7 @@ impl Algorithm for SlidingWindow {
         let Some(buckets) = &mut state.0 else { return 0 };
         // Units in another entry than that of their own bucket may have expired already.
         let (horizon, end) = (self.horizon(now), self.start(taken.at) + self.width);
-        if end <= horizon {
+        if end <= horizon || !self.wrote(buckets) {
             return 0;
         }
         let given = buckets.give_back(units, now, end);
@@ -217,6 +228,17 @@ impl Algorithm for SlidingWindow {
             state.0 = None;
         }
         given
+    }
+
+    fn rewrites(&self, state: &SlidingState, now: Micros) -> Rewrites {
+        let newest = state.0.as_ref().and_then(|buckets| buckets.entries.back());
+        let latest_end = self.start(now) + self.width + self.span;
+        let is_ahead = newest.is_some_and(|newest| newest.time > latest_end);
+        match &state.0 {
+            _ if is_ahead => Rewrites::Always,
+            Some(buckets) if !self.wrote(buckets) => Rewrites::IfAdmitted,
+            _ => Rewrites::Never,
+        }
     }
 
     fn remaining(&self, state: &SlidingState, now: Micros) -> u64 {
@@ -390,7 +412,7 @@ mod tests {
     #[test]
     fn units_come_back_from_the_bucket_that_they_were_put_into() {
         let ten = sliding(10, 100, 10);
-        let taken = |at| ChargeRecord { at, reset_at: 0 };
+        let taken = |at| ChargeRecord { at, reset_at: 0, ..ChargeRecord::default() };
         let mut state = ten.initial_state();
         admitted(&ten, &mut state, 1_009, 4);
         admitted(&ten, &mut state, 1_010, 3);

@@ -20,10 +20,11 @@
 //! bound across a change, also with several versions side by side, is the law with the largest
 //! capacity + debt, the most tokens and the shortest `every`.
 //!
-//! **Refunds.** Refunded units are no longer used; refills continue as before. Units are refilled
-//! in the order in which they were taken. So a refund returns at most the units of the call that
-//! the refills until its reset would return, and at most the used units. The law holds of the
-//! admitted units less the refunded ones.
+//! **Refunds.** Units are refilled in the order in which they were taken. After a call, so many
+//! units were used; the refills since and the units that came back since (see
+//! [`Mark`](crate::policy::mark::Mark)) are no longer. Of the rest a refund returns at most the units
+//! of the call, so never units of other calls. A decision reports the rest in whole refills, so a
+//! part of a refill may be lost. Refills continue as before.
 //!
 //! **Clock steps.** While the clock is behind the anchor nothing is refilled, and a call that is
 //! admitted restarts the interval. A state that would be full later than a fully used one becomes
@@ -35,10 +36,11 @@
 use std::sync::Arc;
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, Rewrites, checked_length,
+    checked_units,
 };
 use crate::algorithm::shared::levels::{self, LINGER, Levels};
-use crate::time::{MAX_TIME, Micros};
+use crate::time::{MAX_TIME, MICROS_PER_MILLI, Micros};
 
 /// The numbers that a state is written with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +257,6 @@ impl Algorithm for IntervalBucket {
     }
 
     /// Counts the refills up to now first. The interval continues, unless the bucket is full.
-    /// Returns at most the units of the call that the refills until its reset would return.
     fn refund(
         &self,
         state: &mut IntervalState,
@@ -263,18 +264,35 @@ impl Algorithm for IntervalBucket {
         units: u64,
         taken: ChargeRecord,
     ) -> u64 {
+        let IntervalNumbers { every, tokens, .. } = *state.numbers;
         let (anchor, used) = state.at(now);
         let lingering = if self.numbers.lingers { LINGER } else { 0 };
-        let reset_at = taken.reset_at.saturating_sub(lingering);
-        let refills = match reset_at > now {
-            true => reset_at.saturating_sub(anchor) / state.numbers.every,
-            false => 0,
-        };
-        let given = units.min(used).min(refills.saturating_mul(state.numbers.tokens));
+        // The decision rounded the time of the full bucket up.
+        let full_at = (taken.reset_at + 1).saturating_sub(lingering + MICROS_PER_MILLI);
+        if full_at <= now {
+            return 0;
+        }
+        // The refills until then returned all units that were used after the call, so at least this
+        // many are used. At least those of the call were used, less the refills since.
+        let refills = full_at.saturating_sub(anchor).div_ceil(every);
+        let full = refills.saturating_sub(1).saturating_mul(tokens);
+        let reported = full.saturating_add(refills.min(1));
+        let since = anchor.saturating_sub(taken.at).div_ceil(every);
+        let own = taken.cost.saturating_sub(since.saturating_mul(tokens));
+        let charged = own.max(reported).saturating_sub(taken.mark);
+        // More than the used units are not of this state.
+        let given = if anchor > now || charged > used { 0 } else { units.min(charged) };
         if given > 0 {
             (state.anchor, state.used) = (if given < used { anchor } else { now }, used - given);
         }
         given
+    }
+
+    fn rewrites(&self, state: &IntervalState, _: Micros) -> Rewrites {
+        let numbers = |numbers: &IntervalNumbers| (numbers.every, numbers.tokens, numbers.max_used);
+        let is_own = Arc::ptr_eq(&state.numbers, &self.numbers)
+            || numbers(&state.numbers) == numbers(&self.numbers);
+        if is_own { Rewrites::Never } else { Rewrites::IfAdmitted }
     }
 
     #[inline]
@@ -440,15 +458,24 @@ mod tests {
     #[test]
     fn what_comes_back_is_counted_after_the_refills_and_the_interval_runs_on() {
         let bucket = bucket(10, 2, SECOND);
-        let taken = ChargeRecord { at: 100, reset_at: 5 * SECOND + 100 };
+        let taken = ChargeRecord {
+            at: 100,
+            reset_at: 5 * SECOND + 1_000,
+            cost: 9,
+            ..ChargeRecord::default()
+        };
+        let again = ChargeRecord { mark: 3, ..taken };
         let mut state = bucket.initial_state();
         admitted(&bucket, &mut state, 100, 9);
         assert_eq!(bucket.refund(&mut state, 2 * SECOND + 500, 3, taken), 3);
         assert_eq!((state.anchor, state.used), (2 * SECOND + 100, 2));
         assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 10);
-        assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 2);
+        assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, again), 2);
         assert_eq!(state.reset_at(), 2 * SECOND + 600, "a full bucket does not tick");
-        assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 0);
+        assert_eq!(
+            bucket.refund(&mut state, 2 * SECOND + 600, 9, ChargeRecord { mark: 5, ..taken }),
+            0
+        );
     }
 
     /// After two calls of 4 units, two refills of 2 units belong to the first.
@@ -457,7 +484,12 @@ mod tests {
         let bucket = bucket(10, 2, SECOND);
         let mut state = bucket.initial_state();
         admitted(&bucket, &mut state, 100, 4);
-        let first = ChargeRecord { at: 100, reset_at: state.reset_at() };
+        let first = ChargeRecord {
+            at: 100,
+            reset_at: state.reset_at() + 999,
+            cost: 4,
+            ..ChargeRecord::default()
+        };
         admitted(&bucket, &mut state, 200, 4);
         let refunded = |now| bucket.refund(&mut state.clone(), now, 4, first);
         assert_eq!((refunded(SECOND + 99), refunded(SECOND + 100)), (4, 2));

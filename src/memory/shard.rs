@@ -8,7 +8,9 @@ use std::mem;
 
 use super::table::{PrefetchHint, StoredKey, Table};
 use super::{Capacity, KeyRef};
-use crate::algorithm::{KeyState as _, WindowState};
+use crate::algorithm::KeyState as _;
+#[cfg(test)]
+use crate::algorithm::WindowState;
 use crate::policy::State;
 use crate::policy::execute::KeyMetadata;
 use crate::time::Micros;
@@ -30,7 +32,7 @@ const ENTRIES_PER_SWEEP: usize = 64;
 const ENTRIES_SWEPT_WHEN_FULL: usize = 32;
 
 /// Marks an entry whose state has been taken out.
-const TOMBSTONE: State = State::Window(WindowState { ends_ms: 0, count: 0 });
+const TOMBSTONE: State = State::NONE;
 
 /// The shared state of the keys for which the store had no capacity.
 #[derive(Debug)]

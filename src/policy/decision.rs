@@ -41,7 +41,10 @@ pub struct Decision {
     /// The largest cost that would be admitted now, after this call.
     pub remaining: u64,
     /// Milliseconds, rounded up, after which the same cost would be admitted if no other call came.
-    /// 0 if it was admitted or never can be.
+    /// 0 if it never can be.
+    ///
+    /// Of an admitted call it is the mark of the key, which a refund needs: 0 for a key without one
+    /// (see [`Mark`](crate::policy::mark::Mark)). A field of its own would slow down every call.
     pub retry_after_ms: u64,
     /// Milliseconds, rounded up, until the key is fresh.
     pub reset_after_ms: u64,
@@ -85,8 +88,11 @@ pub fn to_decision<A: Algorithm>(
         at: now,
     };
     match outcome {
-        Outcome::Admitted if decision.remaining > 0 => decision,
-        Outcome::Admitted => Decision { status: Status::AllowedLast, ..decision },
+        Outcome::Admitted => {
+            let is_last = decision.remaining == 0;
+            let status = if is_last { Status::AllowedLast } else { Status::Allowed };
+            Decision { status, retry_after_ms: policy.mark(state), ..decision }
+        }
         Outcome::Refused => {
             let retry_after_ms = millis_until(policy.retry_at(state, now, cost), now);
             Decision { status: Status::Refused, retry_after_ms, ..decision }
@@ -114,8 +120,10 @@ pub(crate) fn decision_of_status(
 ) -> Decision {
     let limit = statuses.get(reported_limit(statuses, status)).copied().unwrap_or_default();
     let (status, retry_after_ms) = match status {
-        Status::Allowed | Status::AllowedLast if limit.remaining > 0 => (Status::Allowed, 0),
-        Status::Allowed | Status::AllowedLast => (Status::AllowedLast, 0),
+        Status::Allowed | Status::AllowedLast if limit.remaining > 0 => {
+            (Status::Allowed, limit.mark)
+        }
+        Status::Allowed | Status::AllowedLast => (Status::AllowedLast, limit.mark),
         Status::Refused | Status::Blocked => (status, millis_until(limit.retry_at, now)),
         Status::Impossible => (status, 0),
     };

@@ -3,6 +3,7 @@
 pub mod ban;
 pub mod decision;
 pub mod execute;
+pub mod mark;
 pub mod multi_policy;
 pub mod operation;
 pub mod policy_set;
@@ -12,10 +13,11 @@ use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, Concurrency, CounterState,
     FixedWindow, Gcra, IntervalBucket, IntervalState, InvalidNumber, LeakyBucket, Levels,
     LimitStatuses, LogLimit, LogState, Outcome, PermitState, Preview, Rate, RateBased as _,
-    RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow, TokenBucket, WindowState,
-    preview_of_copy, single_limit_status,
+    RateState, Rewrites, SlidingCounter, SlidingLog, SlidingState, SlidingWindow, TokenBucket,
+    WindowState, preview_of_copy, single_limit_status,
 };
 use crate::calendar::{Calendar, Every};
+use crate::policy::mark::{Mark, Marked};
 use crate::protocol::{POLICY_KINDS, policy_kind};
 use crate::time::Micros;
 
@@ -61,6 +63,13 @@ pub enum State {
     Log(Box<LogState>),
     /// The state of concurrency, in a box because it is large.
     Permits(Box<PermitState>),
+    /// One of the other states, with a mark.
+    Marked(Box<Marked>),
+}
+
+impl State {
+    /// Stands for a state that has been taken out of its place.
+    pub(crate) const NONE: Self = Self::Window(WindowState { ends_ms: 0, count: 0 });
 }
 
 impl Policy {
@@ -217,14 +226,22 @@ macro_rules! with_state {
             State::Sliding($name) => $result,
             State::Log($name) => $result,
             State::Permits($name) => $result,
+            State::Marked(marked) => {
+                let $name = &marked.state;
+                $result
+            }
         }
     };
 }
 
 impl algorithm::KeyState for State {
+    /// A mark must not be dropped before it ends.
     #[inline]
     fn reset_at(&self) -> Micros {
-        with_state!(self, state => state.reset_at())
+        match self {
+            Self::Marked(marked) => marked.state.reset_at().max(marked.mark.until),
+            _ => with_state!(self, state => state.reset_at()),
+        }
     }
 
     fn drains(&self) -> bool {
@@ -250,6 +267,7 @@ macro_rules! with_algorithm {
         }
     };
 }
+use with_algorithm;
 
 /// Dispatches each call to the algorithm.
 ///
@@ -286,47 +304,80 @@ impl Algorithm for Policy {
 
     #[inline]
     fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
-        with_algorithm!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
-            *state = self.initial_state();
-            self.charge(state, now, cost)
-        })
+        let rewrites = with_algorithm!(self, &mut *state, algorithm, own => {
+            let rewrites = algorithm.rewrites(own, now);
+            if rewrites == Rewrites::Never {
+                return algorithm.charge(own, now, cost);
+            }
+            rewrites
+        }, else {
+            return self.charge_other(state, now, cost);
+        });
+        self.charge_rewritten(state, now, cost, rewrites)
     }
 
     fn normalize(&self, state: &mut State, now: Micros) {
-        with_algorithm!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else {
+        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
+            return state.change_after_mark(|state| self.normalize(state, now));
+        }
+        self.charge(state, now, 0);
+        with_algorithm!(self, state.unmarked_mut(), algorithm, own => {
+            algorithm.normalize(own, now);
+        }, else {
             *state = self.initial_state();
         });
+        state.extend_mark();
+    }
+
+    fn rewrites(&self, state: &State, now: Micros) -> Rewrites {
+        with_algorithm!(self, state.unmarked(), algorithm, own => algorithm.rewrites(own, now), else Rewrites::Never)
     }
 
     fn outcome(&self, state: &State, now: Micros, cost: u64) -> Outcome {
-        with_algorithm!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
+        with_algorithm!(self, state.unmarked(), algorithm, own => algorithm.outcome(own, now, cost), else {
             self.charge(&mut self.initial_state(), now, cost)
         })
     }
 
     fn refund(&self, state: &mut State, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
-        // The units of the call are no longer charged, though under a longer window they may count
-        // again.
-        if taken.reset_at <= now {
-            return 0;
+        self.refund_by_mark(state, now, units, taken)
+    }
+
+    #[inline]
+    fn mark(&self, state: &State) -> u64 {
+        match state {
+            State::Marked(marked) => marked.mark.moved,
+            _ => 0,
         }
-        with_algorithm!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
     }
 
     #[inline]
     fn remaining(&self, state: &State, now: Micros) -> u64 {
-        with_algorithm!(self, state, algorithm, own => algorithm.remaining(own, now), else self.capacity())
+        with_algorithm!(self, state, algorithm, own => algorithm.remaining(own, now), else {
+            match state {
+                State::Marked(marked) => self.remaining(&marked.state, now),
+                _ => self.capacity(),
+            }
+        })
     }
 
     #[inline]
     fn retry_at(&self, state: &State, now: Micros, cost: u64) -> Micros {
-        with_algorithm!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else now)
+        with_algorithm!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else {
+            match state {
+                State::Marked(marked) => self.retry_at(&marked.state, now, cost),
+                _ => now,
+            }
+        })
     }
 
     #[inline]
     fn reset_at(&self, state: &State) -> Micros {
         with_algorithm!(self, state, algorithm, own => algorithm.reset_at(own), else {
-            algorithm::KeyState::reset_at(state)
+            match state {
+                State::Marked(marked) => self.reset_at(&marked.state),
+                _ => algorithm::KeyState::reset_at(state),
+            }
         })
     }
 
@@ -347,16 +398,29 @@ impl Algorithm for Policy {
     ) -> LimitStatuses {
         match (self, state) {
             (Self::SlidingLog(log), State::Log(own)) => log.limit_statuses(own, now, cost, outcome),
+            (_, State::Marked(marked)) => {
+                let mut statuses = self.limit_statuses(&marked.state, now, cost, outcome);
+                if outcome == Outcome::Admitted {
+                    statuses.iter_mut().for_each(|status| status.mark = marked.mark.moved);
+                }
+                statuses
+            }
             // The other algorithms have one limit each: one copy of this code serves them all.
             _ => single_limit_status(self, state, now, cost, outcome),
         }
     }
 
     fn preview(&self, state: &State, now: Micros, cost: u64) -> Preview {
-        match (self, state) {
+        let mut preview = match (self, state.unmarked()) {
             (Self::SlidingLog(log), State::Log(own)) => log.preview(own, now, cost),
-            _ => preview_of_copy(self, state, now, cost),
-        }
+            (_, state) => preview_of_copy(self, state, now, cost),
+        };
+        let moved = state.mark_at(now).moved;
+        let repairs = self.rewrites(state, now) == Rewrites::Always;
+        let is_admitted = preview.outcome == Outcome::Admitted;
+        let moved = if is_admitted { moved + u64::from(repairs) } else { 0 };
+        preview.statuses.iter_mut().for_each(|status| status.mark = moved);
+        preview
     }
 }
 

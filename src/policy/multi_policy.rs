@@ -59,6 +59,9 @@ pub struct LimitReport {
     pub retry_after_ms: Option<u64>,
     /// Milliseconds, rounded up, until the key is fresh under this limit.
     pub reset_after_ms: u64,
+    /// The mark of the key, if the call was admitted, else 0: see
+    /// [`Mark`](crate::policy::mark::Mark).
+    pub mark: u64,
 }
 
 /// The outcome of a call under one of several policies alone, and the status of its limits after
@@ -105,12 +108,14 @@ fn joint_status(has: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
 
 impl LimitReports {
     fn of(statuses: &[LimitStatus], now: Micros, cost: u64, status: Status) -> Self {
+        let is_allowed = matches!(status, Status::Allowed | Status::AllowedLast);
         let numbers = |limit: &LimitStatus| LimitReport {
             limit: limit.limit,
             capacity: limit.capacity,
             remaining: limit.remaining,
             retry_after_ms: (cost <= limit.capacity).then(|| millis_until(limit.retry_at, now)),
             reset_after_ms: millis_until(limit.reset_at, now),
+            mark: if is_allowed { limit.mark } else { 0 },
         };
         Self {
             reported: reported_limit(statuses, status),

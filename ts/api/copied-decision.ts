@@ -10,17 +10,18 @@ import type { Decision } from './decision.js'
  * @throws {TollgateError} `INVALID_OPTION`
  */
 export function copiedDecisionOf(value: unknown, { limits }: PolicySet): Decision {
-  const { at, allowed, source, policies } = (value ?? {}) as { readonly [property: string]: unknown }
+  const { at, allowed, source, policies, marks } = (value ?? {}) as { readonly [property: string]: unknown }
   const resetAfterMsOf = (name: string) => {
     return (policies as { readonly [name: string]: { readonly resetAfterMs?: unknown } } | undefined)?.[name]
       ?.resetAfterMs
   }
+  const markOf = (name: string) => (marks as { readonly [name: string]: unknown } | null | undefined)?.[name]
   const isDecision =
     typeof allowed === 'boolean' &&
     typeof source === 'string' &&
     typeof at === 'number' &&
     isTime(microsOf(at)) &&
-    limits.every(({ name }) => isTime(resetAfterMsOf(name)))
+    limits.every(({ name }) => isTime(resetAfterMsOf(name)) && isTime(markOf(name) ?? 0))
   if (!isDecision) {
     const names = limits.map(({ name }) => name).join(', ')
     throw invalid('INVALID_OPTION', 'decision', `must be a decision of a limiter with the policies ${names}`, value)

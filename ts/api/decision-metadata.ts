@@ -33,6 +33,10 @@ class DecisionMetadata extends ReturnOverride {
     return metadata.#key
   }
 
+  static leftOf(metadata: DecisionMetadata): number {
+    return metadata.#refundable
+  }
+
   /**
    * Claims up to `units` of the units that can still be refunded, and returns how many it claimed.
    */
@@ -47,6 +51,9 @@ class DecisionMetadata extends ReturnOverride {
   }
 }
 
+/** The units of decisions from which units have been claimed. A field would slow down every call. */
+const costs = new WeakMap<DecisionMetadata, number>()
+
 /**
  * Attaches metadata to a decision.
  *
@@ -60,6 +67,10 @@ export function withMetadata(decision: Decision, origin: object, key: string | K
 /** The units of a decision that can still be refunded. */
 export interface RefundCredit {
   readonly key: string | Keys
+  /** The units of the call. */
+  readonly cost: number
+  /** The units that have not been claimed. */
+  readonly left: number
   /** Claims up to `units` of them, by default all, and returns how many it claimed. */
   claim(units: number | undefined): number
   /** Returns claimed units after the refund failed. */
@@ -73,8 +84,14 @@ export function refundCreditOf(decision: unknown, origin: object): RefundCredit 
   if (metadata === undefined) {
     return undefined
   }
+  const cost = costs.get(metadata) ?? DecisionMetadata.leftOf(metadata)
+  costs.set(metadata, cost)
   return {
     key: DecisionMetadata.keyOf(metadata),
+    cost,
+    get left() {
+      return DecisionMetadata.leftOf(metadata)
+    },
     claim: (units = Number.MAX_SAFE_INTEGER) => DecisionMetadata.claim(metadata, units),
     release: (units) => DecisionMetadata.release(metadata, units),
   }

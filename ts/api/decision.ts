@@ -62,6 +62,12 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
    * 1000: a time to try again, not a prediction.
    */
   readonly source: 'store' | 'cache' | 'lease' | 'fallback' | 'none'
+  /**
+   * What a later refund needs besides the times, by name. Only an allowed call has it, and only if the
+   * key was refunded or reset, or its numbers changed, while units were charged. A copy of a decision
+   * must have it: without it fewer units come back, or none.
+   */
+  readonly marks?: { readonly [Name in N]?: number }
 }
 
 /** The call may proceed. Its cost has been charged. */

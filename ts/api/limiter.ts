@@ -256,7 +256,9 @@ export class Limiter {
     if (claimed === 0) {
       return 0
     }
-    return performRefund(backend, credit, refundOperationFor(backend.policySet, decision as Decision, claimed))
+    const { cost, left } = credit
+    const operation = refundOperationFor(backend.policySet, decision as Decision, claimed, cost, left)
+    return performRefund(backend, credit, operation)
   }
 
   /** Refunds units of a copy of a decision, which knows neither its key nor its units. */
@@ -271,7 +273,8 @@ export class Limiter {
     if (!decision.allowed || decision.source !== 'store') {
       return 0
     }
-    return (await backend.execute(keys, refundOperationFor(backend.policySet, decision, refunded))).units
+    const operation = refundOperationFor(backend.policySet, decision, refunded, refunded, 0)
+    return (await backend.execute(keys, operation)).units
   }
 
   #readRefundKey(options: unknown): Keys {
@@ -427,20 +430,29 @@ export class Limiter {
 
 addForeignMethods(Limiter.prototype, 'RateLimiter', FOREIGN_LIMITER_METHODS)
 
-/** The operation that refunds units of a decision. */
-function refundOperationFor(policySet: PolicySet, decision: Decision, units: number): RefundOperation {
-  return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units) }
+/** The operation that refunds units of a decision on a call of `cost` units, of which `kept` stay charged. */
+function refundOperationFor(
+  policySet: PolicySet,
+  decision: Decision,
+  units: number,
+  cost: number,
+  kept: number,
+): RefundOperation {
+  return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units), cost, kept }
 }
 
 /** The charge of a decision. */
-function chargeFor({ policies, limits }: PolicySet, { at, policies: numbers }: Decision, units: number): Charge {
+function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: number): Charge {
+  const { at, policies: numbers } = decision
   const atUs = microsOf(at)
   const resetAtUs = policies.map(() => atUs)
+  const marks = policies.map(() => 0)
   for (const { name, policy } of limits) {
+    marks[policy] = decision.marks?.[name] ?? 0
     const resetAfterMs = numbers[name]?.resetAfterMs ?? 0
     resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
   }
-  return { units, atUs, resetAtUs }
+  return { units, atUs, resetAtUs, marks }
 }
 
 /**

@@ -17,12 +17,12 @@ export interface KnownReservation extends KnownHold {
   readonly charges: readonly Charge[]
 }
 
-const VERSION = 1
+const VERSION = 2
 
 /** The text of a reservation, as letters, digits, `-` and `_`. */
 export function encodeReservation(reservation: KnownReservation): string {
   const { keys, tier, hold, source, heldUnits, expiresAtUs, charges } = reservation
-  const numbers = charges.map(({ units, atUs, resetAtUs }) => [units, atUs, ...resetAtUs])
+  const numbers = charges.map(({ units, atUs, resetAtUs, marks }) => [units, atUs, ...resetAtUs, ...marks])
   const parts = [VERSION, [...hold], keys.keys, keys.tag, tier, source, heldUnits, expiresAtUs, numbers]
   const bytes = new TextEncoder().encode(JSON.stringify(parts))
   const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
@@ -57,15 +57,18 @@ function read(id: string, { policies, dimensions }: PolicySet): KnownReservation
     (source === 'store' || source === 'fallback' || source === 'none') &&
     isNumber(heldUnits) &&
     isNumber(expiresAtUs) &&
-    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, policies.length + 2)) &&
+    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, 2 * policies.length + 2)) &&
     numbers.length > 0 &&
     numbers.length <= MAX_CHARGES
   if (!isValid) {
     return undefined
   }
-  const charges = (numbers as readonly (readonly [number, number, ...number[]])[]).map(
-    ([units, atUs, ...resetAtUs]) => ({ units, atUs, resetAtUs }),
-  )
+  const charges = (numbers as readonly (readonly [number, number, ...number[]])[]).map(([units, atUs, ...rest]) => ({
+    units,
+    atUs,
+    resetAtUs: rest.slice(0, policies.length),
+    marks: rest.slice(policies.length),
+  }))
   return {
     hold: Uint8Array.from(hold as readonly number[]),
     keys: new Keys(keys as readonly string[], tagOf(tag ?? undefined)),

@@ -2,7 +2,7 @@ import type { Decision, PolicyNumbers } from '../api/decision.js'
 import { type Block, withBlocks } from './blocks.js'
 import { decisionOf, numbersOf } from './decision-of.js'
 import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
-import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
+import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.js'
 
 /**
  * Responses with several named limits; `src/abi/response.rs` writes them.
@@ -45,9 +45,16 @@ export function multiLimitDecisionAt(
     return undefined
   }
   const policies: Record<string, PolicyNumbers> = {}
+  const isAllowed = status === 'allowed' || status === 'allowed-last'
+  let marks: Record<string, number> | undefined
   let at = start + (responses[start + 2] as number)
   for (const name of names) {
-    const retryAfterMs = smallInteger(responses[at + 2] as number)
+    let retryAfterMs = smallInteger(responses[at + 2] as number)
+    if (isAllowed && retryAfterMs !== 0) {
+      // Of an allowed call it is the mark.
+      marks = { ...marks, [name]: retryAfterMs }
+      retryAfterMs = 0
+    }
     policies[name] = numbersOf(
       smallInteger(responses[at] as number),
       smallInteger(responses[at + 4] as number),
@@ -69,6 +76,9 @@ export function multiLimitDecisionAt(
     responses[start + 1] as number,
     'store',
   )
+  if (marks !== undefined) {
+    withMarks(decision, marks)
+  }
   return isBlocked ? withBlocks(decision, blocksAt(responses, at, names)) : decision
 }
 

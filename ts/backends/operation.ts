@@ -25,6 +25,8 @@ export interface Charge {
   readonly atUs: number
   /** The reset time of the key in that decision, by policy. */
   readonly resetAtUs: readonly number[]
+  /** The mark of the key in that decision, by policy. */
+  readonly marks: readonly number[]
 }
 
 /** Refunds units of an earlier call. */
@@ -32,6 +34,10 @@ export interface RefundOperation extends Charge {
   readonly kind: 'refund'
   /** The origin of the decision that took them. */
   readonly source: Decision['source']
+  /** The units of the call; fewer if that is unknown. */
+  readonly cost: number
+  /** The units of the call that stay charged; fewer if that is unknown. */
+  readonly kept: number
 }
 
 /**
@@ -113,6 +119,15 @@ export interface PermitOperation {
   readonly permit: number
 }
 
+/** The engine's encoding of a {@link RefundOperation}, without its units: see `refund` in Rust. */
+export function refundNumbersOf(operation: RefundOperation): Float64Array {
+  return Float64Array.of(operation.cost, operation.kept, ...chargeNumbersOf(operation))
+}
+
+function chargeNumbersOf({ atUs, resetAtUs, marks }: Charge): number[] {
+  return [atUs, ...resetAtUs.flatMap((resetAt, index) => [resetAt, marks[index] as number])]
+}
+
 /** The engine's encoding of a {@link HoldOperation}, for both stores: see `on_hold` in Rust. */
 export function holdNumbersOf(operation: HoldOperation): Float64Array {
   const code = OPERATION_CODES[operation.kind]
@@ -124,7 +139,7 @@ export function holdNumbersOf(operation: HoldOperation): Float64Array {
       return Float64Array.of(code, operation.durationUs)
     case 'settle': {
       const { actual, charges } = operation
-      const numbers = charges.flatMap(({ units, atUs, resetAtUs }) => [units, atUs, ...resetAtUs])
+      const numbers = charges.flatMap((charge) => [charge.units, ...chargeNumbersOf(charge)])
       return Float64Array.of(code, actual, charges[0]?.resetAtUs.length ?? 0, ...numbers)
     }
   }

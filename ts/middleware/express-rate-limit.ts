@@ -189,12 +189,21 @@ export class TollgateStore {
   }
 
   async #refundHit(key: string): Promise<void> {
-    const { at, remaining, resetAfterMs } = await this.#peek(key)
+    const { at, remaining, resetAfterMs, marks } = await this.#peek(key)
     if (remaining < LIMIT) {
       // Refunds the window that is open now, and not one that opens in the meantime.
       const atUs = microsOf(at)
-      const charge = { units: 1, atUs, resetAtUs: [atUs + microsOf(resetAfterMs)] }
-      await this.#opened().execute(keysOf(key), { kind: 'refund', source: 'store', ...charge })
+      const { default: mark = 0 } = marks ?? {}
+      await this.#opened().execute(keysOf(key), {
+        kind: 'refund',
+        source: 'store',
+        units: 1,
+        cost: 1,
+        kept: 0,
+        atUs,
+        resetAtUs: [atUs + microsOf(resetAfterMs)],
+        marks: [mark],
+      })
     }
   }
 

@@ -39,7 +39,8 @@
 //! and waiting in order.
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState, LimitStatus, Outcome, checked_length,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, LimitStatus, Outcome, Rewrites,
+    checked_length,
 };
 use crate::time::{Micros, end_of};
 
@@ -413,6 +414,10 @@ impl Algorithm for Concurrency {
 
     fn refund(&self, _: &mut PermitState, _: Micros, _: u64, _: ChargeRecord) -> u64 {
         0
+    }
+
+    fn rewrites(&self, _: &PermitState, _: Micros) -> Rewrites {
+        Rewrites::Never
     }
 
     fn remaining(&self, state: &PermitState, now: Micros) -> u64 {

@@ -29,12 +29,18 @@
 //! So slots and calls are in the order of their times, and the law holds for slots as it does for
 //! calls, whichever policy reads the state.
 //!
-//! **Refunds.** Units drain in the order in which they were taken, so the units of a call have
-//! drained when the arrival that it wrote has come. Before that time a refund returns at most the
-//! units of the call that have not drained, and at most the charged units: the arrival moves back
-//! by their time, but by no more than the rest of the call's time, and not to before now. So the
-//! law holds in a window of the admitted units less those refunded in it. A decision reports its
-//! arrival in whole milliseconds, rounded up; a unit may be refunded that much too late.
+//! **Refunds.** Units drain in the order in which they were taken. So the units of a call are a
+//! stretch of time that ends at the arrival that the call wrote, and the stretches of all calls are
+//! disjoint. A refund removes a part of one stretch, and all later stretches move forward by it: the
+//! arrival by what came back, and the stretches of other calls by what has come back since they were
+//! written (see [`Mark`](crate::policy::mark::Mark)). What lies before now has drained. A refund
+//! returns the rest at most, of a unit that has drained in part only the rest of it. So it never
+//! returns units of other calls, and the law holds of the admitted units less the refunded ones:
+//! without the refunded calls the arrival would never have been later.
+//!
+//! A decision reports its arrival in whole milliseconds, rounded up, so the arrival itself may be a
+//! millisecond earlier. From then on nothing comes back: the state may be that of later calls. Until
+//! then the arrival is later than that, and at least the call's own time after the call.
 
 pub(crate) mod arrival;
 pub(crate) mod gcra;
@@ -47,9 +53,10 @@ use std::sync::Arc;
 use crate::algorithm::rate::arrival::{Arrival, RateNumbers, RateState};
 use crate::algorithm::shared::levels::{self, LINGER, Levels};
 use crate::algorithm::{
-    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, Rewrites, checked_length,
+    checked_units,
 };
-use crate::time::{MAX_SAFE, MAX_TIME, Micros};
+use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI, Micros};
 
 /// A rate with a burst.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,6 +214,12 @@ impl Rate {
         }
     }
 
+    /// Whether the state shares the numbers of this policy.
+    #[inline(always)]
+    pub(crate) fn shares_numbers(&self, state: &RateState) -> bool {
+        Arc::ptr_eq(&state.numbers, &self.shared)
+    }
+
     /// Whether the state has this policy's numbers and no slot ahead.
     #[inline]
     fn wrote(&self, state: &RateState) -> bool {
@@ -345,28 +358,43 @@ impl<T: RateBased> Algorithm for T {
         arrival.map_or_else(|outcome| outcome, |_| Outcome::Admitted)
     }
 
-    /// Moves the arrival back by the time of the units, in the numbers that it was written with,
-    /// and by at most the time until the units of the call have drained.
+    /// Moves the arrival back by the time of the units, in the numbers that it was written with. The
+    /// call's units lie below the arrival that its decision reported, less the units that have come
+    /// back since.
     fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         let numbers = &state.numbers;
-        let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
-        let drained_at = Arrival::at(taken.reset_at.saturating_sub(lingering));
         // Waiting callers have their slots already, so no call may come before them.
-        if state.awaits_slot(now) || drained_at <= Arrival::at(now) {
+        if state.awaits_slot(now) || taken.mark >= numbers.burst {
             return 0;
         }
-        let left = numbers.used(state.arrival, now).min(numbers.used(drained_at, now));
-        let given = units.min(left);
-        if given > 0 {
-            // The last unit may have drained in part.
-            let time = numbers.time_of(given).min(Arrival::at(drained_at.micros - now));
-            state.arrival = if state.arrival > time.after(now) {
-                state.arrival.minus(time, numbers.units)
-            } else {
-                Arrival::at(now)
-            };
+        let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
+        // The decision rounded its arrival up; it was at least the call's own time after the call.
+        let reported = taken.reset_at.saturating_sub(lingering + MICROS_PER_MILLI);
+        if reported < now {
+            return 0;
         }
+        let own = numbers.time_of(taken.cost.min(numbers.burst)).after(taken.at);
+        let arrival = own.max(Arrival::at(reported));
+        let moved = numbers.time_of(taken.mark);
+        let drained = moved.after(now);
+        // A later arrival than that of the state is not of this state.
+        if arrival <= drained || arrival > state.arrival.plus(moved, numbers.units) {
+            return 0;
+        }
+        let rest = arrival.minus(drained, numbers.units);
+        let given = units.min(numbers.used(rest, 0));
+        // The last unit may have drained in part: then the rest of it comes back.
+        let time = numbers.time_of(given).min(rest);
+        state.arrival = state.arrival.minus(time, numbers.units);
         given
+    }
+
+    fn rewrites(&self, state: &RateState, _: Micros) -> Rewrites {
+        let RateNumbers { period, units, burst, .. } = self.rate().numbers;
+        let own = &state.numbers;
+        let is_same = || (own.period, own.units, own.burst) == (period, units, burst);
+        let is_own = Arc::ptr_eq(own, &self.rate().shared) || is_same();
+        if is_own { Rewrites::Never } else { Rewrites::IfAdmitted }
     }
 
     #[inline(always)]

@@ -253,7 +253,8 @@ mod tests {
         let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let slots = [0; 2].map(|now| wait(&one, &mut state, now, 1));
-        let taken = ChargeRecord { at: 0, reset_at: 4 * SECOND };
+        let reset_at = 4 * SECOND + 1_000;
+        let taken = ChargeRecord { reset_at, ..ChargeRecord::default() };
         assert_eq!(one.refund(&mut state, SECOND / 2, 1, taken), 0);
         assert_eq!((slots, wait(&one, &mut state, 0, 1)), ([SECOND, 2 * SECOND], 3 * SECOND));
         assert_eq!(one.refund(&mut state, 3 * SECOND, 1, taken), 1);

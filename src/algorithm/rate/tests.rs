@@ -80,10 +80,16 @@ fn changed_numbers_keep_the_used_units_rounded_up() {
     assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
 }
 
-/// The refund of a call after which the key was not used.
-fn refunded(rate: &Rate, state: &mut RateState, now: Micros, units: u64) -> u64 {
-    let reset_at = state.reset_at();
-    rate.refund(state, now, units, ChargeRecord { at: 0, reset_at })
+/// The refund of a call of `cost` units on an unused key, at the time `at`.
+fn refunded(
+    rate: &Rate,
+    state: &mut RateState,
+    now: Micros,
+    units: u64,
+    (at, cost): (Micros, u64),
+) -> u64 {
+    let reset_at = at + rate.time_of(cost).micros + 1_000;
+    rate.refund(state, now, units, ChargeRecord { at, reset_at, cost, ..ChargeRecord::default() })
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn what_is_given_back_at_once_leaves_what_was_before() {
     let rate = rate(7, 1_000_000, 7);
     let before = charged(&rate, None, 9, 2);
     let mut state = charged(&rate, Some(before.clone()), 9, 3);
-    assert_eq!(refunded(&rate, &mut state, 9, 3), 3);
+    assert_eq!(refunded(&rate, &mut state, 9, 3, (9, 3)), 3);
     assert_eq!(state, before);
 }
 
@@ -100,9 +106,10 @@ fn at_most_what_has_not_drained_comes_back() {
     let rate = rate(10, 1_000_000, 10);
     let mut state = charged(&rate, None, 0, 4);
     // 2.5 units have drained. Of the remaining 1.5, two come back, one of them in part.
-    assert_eq!(refunded(&rate, &mut state, 250_000, 4), 2);
+    assert_eq!(refunded(&rate, &mut state, 250_000, 4, (0, 4)), 2);
     assert_eq!((state.reset_at(), rate.remaining(&state, 250_000)), (250_000, 10));
-    assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
+    let again = ChargeRecord { reset_at: 401_000, cost: 4, mark: 2, ..ChargeRecord::default() };
+    assert_eq!(rate.refund(&mut state, 250_000, 3, again), 0);
 }
 
 // promise: refund-still-charged
@@ -111,7 +118,7 @@ fn at_most_what_has_not_drained_comes_back() {
 fn at_most_the_calls_own_units_come_back() {
     let rate = rate(10, 1_000_000, 10);
     let state = charged(&rate, Some(charged(&rate, None, 0, 5)), 0, 5);
-    let first = ChargeRecord { at: 0, reset_at: 500_000 };
+    let first = ChargeRecord { reset_at: 501_000, cost: 5, ..ChargeRecord::default() };
     let refunded = |now| {
         let mut state = state.clone();
         (rate.refund(&mut state, now, 5, first), state.arrival.micros)
@@ -131,7 +138,12 @@ fn what_lingers_gives_nothing_back_once_it_has_drained() {
     let mut begun = rate.initial_state();
     rate.normalize(&mut begun, 0);
     let state = charged(&rate, Some(begun), 2_000_000, 5);
-    let taken = ChargeRecord { at: 2_000_000, reset_at: state.reset_at() };
+    let taken = ChargeRecord {
+        at: 2_000_000,
+        reset_at: state.reset_at(),
+        cost: 5,
+        ..ChargeRecord::default()
+    };
     assert_eq!(taken.reset_at, 2_500_000 + LINGER);
     assert_eq!(rate.refund(&mut state.clone(), 2_400_000, 5, taken), 1);
     assert_eq!(rate.refund(&mut state.clone(), 2_500_000, 5, taken), 0);
@@ -141,7 +153,8 @@ fn what_lingers_gives_nothing_back_once_it_has_drained() {
 fn units_come_back_in_the_numbers_that_they_were_written_with() {
     let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
     let mut state = charged(&before, None, 0, 6);
-    assert_eq!(refunded(&after, &mut state, 50_000, 2), 2);
+    let taken = ChargeRecord { reset_at: 601_000, cost: 6, ..ChargeRecord::default() };
+    assert_eq!(after.refund(&mut state, 50_000, 2, taken), 2);
     assert_eq!(state.arrival, Arrival { micros: 400_000, part: 0 });
     assert_eq!((state.numbers.period, after.remaining(&state, 50_000)), (100_000, 4));
 }

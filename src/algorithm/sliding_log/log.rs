@@ -4,9 +4,11 @@
 //! takes 16 bytes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::algorithm::KeyState;
 use crate::algorithm::shared::entry::UnitEntry;
+use crate::algorithm::sliding_log::MAX_DROPPED;
 use crate::time::Micros;
 
 /// An array is shrunk if its capacity is above this and above four times its length.
@@ -109,6 +111,63 @@ impl LogState {
                 }
                 _ => break,
             }
+        }
+        self.give_memory_back();
+    }
+
+    /// Removes up to `units` units of the entries of this time, of those after the cumulative number
+    /// `first`, and returns how many. If many entries follow, it removes the oldest units instead. A
+    /// log without units becomes a new one.
+    pub(crate) fn refund(&mut self, units: u64, time: Micros, first: u64) -> u64 {
+        let start = self.entries.partition_point(|entry| entry.time < time);
+        let end = self.entries.partition_point(|entry| entry.time <= time);
+        let before = |index: usize| match index {
+            0 => self.before,
+            index => self.entries[index - 1].after,
+        };
+        let (own_from, own_until) = (before(start).max(first), before(end));
+        // Units that were pushed out would count again if others came back before them.
+        let is_near = self.keep == 0 && self.entries.len() - start <= MAX_DROPPED;
+        let from = if is_near { own_from } else { first };
+        let given = units.min(own_until.saturating_sub(from));
+        if given == 0 {
+            return 0;
+        }
+        if given == self.after() - first {
+            *self = Self::default();
+        } else if is_near {
+            self.remove_own(start..end, own_until - given, given);
+        } else {
+            self.forget_up_to(first + given);
+        }
+        given
+    }
+
+    /// Removes the units after the cumulative number `left` from entries, and lowers the numbers of
+    /// those that follow.
+    fn remove_own(&mut self, own: Range<usize>, left: u64, given: u64) {
+        let span = self.newest().map_or(0, |newest| self.reset_at - newest);
+        for entry in self.entries.range_mut(own.clone()) {
+            entry.after = entry.after.min(left);
+        }
+        for entry in self.entries.range_mut(own.end..) {
+            entry.after -= given;
+        }
+        // Entries without units.
+        let before = if own.start == 0 { self.before } else { self.entries[own.start - 1].after };
+        let mut last = before;
+        let mut index = own.start;
+        for _ in own {
+            if self.entries[index].after == last {
+                self.entries.remove(index);
+            } else {
+                last = self.entries[index].after;
+                index += 1;
+            }
+        }
+        if let Some(newest) = self.newest() {
+            self.seen = self.seen.min(newest);
+            self.reset_at = newest + span;
         }
         self.give_memory_back();
     }

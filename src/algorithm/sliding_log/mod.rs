@@ -10,10 +10,13 @@
 //! and the log keeps at most `limit` units: the newest ones, with the oldest entry cut if
 //! necessary.
 //!
-//! **Refunds.** While a call is in the longest window, its units may come back: the oldest units
-//! that count there are removed from the log, at most as many as there are. So the later units
-//! count for their whole time. The law holds in a window of the admitted units less those refunded
-//! in it.
+//! **Refunds.** The units of a call come back from its own entry while that counts in the longest
+//! window. If more than [`MAX_DROPPED`] entries follow the call's, a refund would have to change all
+//! of them. Then, and in a log with refused attempts, the oldest units that count are removed instead,
+//! unless they are newer than the call:
+//! those of later calls count for their whole time. Either way each unit that is left in the log was
+//! taken no earlier than one that was admitted and not refunded, so the law holds of the admitted
+//! units less the refunded ones.
 //!
 //! **Time.** A call is decided at max(now, the latest time at which an entry was written), so a
 //! clock that steps back refills nothing. Entries that had expired when an entry was written stay
@@ -49,7 +52,7 @@ use std::borrow::Cow;
 use crate::algorithm::sliding_log::log::{LogState, span_of};
 use crate::algorithm::{
     Algorithm, ChargeRecord, InvalidNumber, KeyState as _, LimitStatus, LimitStatuses, Outcome,
-    Preview, checked_length,
+    Preview, Rewrites, checked_length,
 };
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
@@ -278,6 +281,7 @@ impl SlidingLog {
                 remaining: one.limit.saturating_sub(used),
                 retry_at: if refuses { self.admits_at(log, at, one, cost, more) } else { 0 },
                 reset_at: self.reset_under(log, one.window),
+                mark: 0,
             }
         };
         let statuses = self.limits.iter().map(statuses_at);
@@ -319,17 +323,19 @@ impl Algorithm for SlidingLog {
         self.decide(log, now.max(log.seen), cost)
     }
 
-    /// Removes the oldest units that count in the longest window, and all older entries.
+    /// Removes units of the call's own entry if at most [`MAX_DROPPED`] entries follow it, and
+    /// otherwise the oldest units that count in the longest window, but no newer ones than the call's.
     fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         if taken.at.saturating_add(self.longest) <= now {
             return 0;
         }
         let used = self.kept(log, now.max(log.seen));
-        let given = units.min(used);
-        if given > 0 {
-            log.forget_up_to(log.after() - used + given);
-        }
-        given
+        let time = taken.at.next_multiple_of(self.precision);
+        log.refund(units, time, log.after() - used)
+    }
+
+    fn rewrites(&self, log: &LogState, now: Micros) -> Rewrites {
+        if self.is_ahead(log, now) { Rewrites::Always } else { Rewrites::Never }
     }
 
     fn remaining(&self, log: &LogState, now: Micros) -> u64 {

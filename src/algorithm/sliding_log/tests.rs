@@ -210,20 +210,50 @@ fn errors_name_the_option() {
 }
 
 #[test]
-fn the_oldest_units_leave_the_log() {
+fn units_leave_the_entry_of_their_call() {
     let ten = log(10, 100);
-    let taken = |at| ChargeRecord { at, reset_at: 0 };
+    let taken = |at| ChargeRecord { at, reset_at: 0, ..ChargeRecord::default() };
     let mut state = ten.initial_state();
     for now in [0, 50, 60] {
         ten.charge(&mut state, now, 3);
     }
-    assert_eq!(ten.refund(&mut state, 60, 4, taken(60)), 4);
-    assert_eq!((state.entries(), ten.remaining(&state, 60)), (2, 5));
-    // Two of the units at 50 and three of those at 60 remain.
-    assert_eq!((ten.remaining(&state, 149), ten.remaining(&state, 150)), (5, 7));
+    assert_eq!(ten.refund(&mut state.clone(), 60, 9, taken(60)), 3);
+    assert_eq!(ten.refund(&mut state, 60, 2, taken(50)), 2);
+    assert_eq!((state.entries(), ten.remaining(&state, 60)), (3, 3));
+    // The unit at 50 and those at 60 remain at 149.
+    assert_eq!((ten.remaining(&state, 149), ten.remaining(&state, 150)), (6, 7));
+    assert_eq!(ten.refund(&mut state, 60, 9, taken(50)), 1, "no units of later calls");
+    assert_eq!((state.entries(), ten.refund(&mut state, 60, 9, taken(50))), (2, 0));
     assert_eq!((ten.refund(&mut state, 150, 9, taken(50)), ten.remaining(&state, 150)), (0, 7));
     assert_eq!(ten.refund(&mut state, 150, 9, taken(60)), 3);
     assert_eq!(state, ten.initial_state(), "a log of which nothing is left is a new one");
+}
+
+#[test]
+fn the_newest_entry_that_loses_its_units_leaves_the_log() {
+    let ten = log(10, 100);
+    let taken = |at| ChargeRecord { at, ..ChargeRecord::default() };
+    let mut state = ten.initial_state();
+    ten.charge(&mut state, 0, 3);
+    let before = state.clone();
+    ten.charge(&mut state, 50, 3);
+    assert_eq!(ten.refund(&mut state, 60, 9, taken(50)), 3);
+    assert_eq!(state, before);
+}
+
+/// So that a refund in Redis changes at most a hundred members.
+#[test]
+fn the_oldest_units_leave_the_log_if_many_entries_follow() {
+    let many = log(1_000, 10_000);
+    let taken = |at| ChargeRecord { at, ..ChargeRecord::default() };
+    let mut state = many.initial_state();
+    for now in 0..=200 {
+        many.charge(&mut state, now, 3);
+    }
+    assert_eq!(many.refund(&mut state, 200, 5, taken(50)), 5);
+    assert_eq!(many.remaining(&state, 10_001), 1_000 - 3 * 199, "at 1, one of three units remains");
+    assert_eq!(many.refund(&mut state.clone(), 200, 9, taken(1)), 1, "none of later calls");
+    assert_eq!(many.refund(&mut state, 200, 9, taken(0)), 0);
 }
 
 /// Attempts pushed out by newer ones are not refunded, whether or not they have been dropped.
@@ -236,7 +266,11 @@ fn of_refused_attempts_at_most_the_limit_comes_back() {
         assert_eq!(three.charge(&mut state, now, 1), Refused);
     }
     assert_eq!(state.entries(), 5);
-    let taken = ChargeRecord { at: 0, reset_at: 0 };
+    assert_eq!(three.refund(&mut state, 10, 1, ChargeRecord::default()), 0);
+    let mut state = three.initial_state();
+    three.charge(&mut state, 0, 3);
+    three.charge(&mut state, 1, 1);
+    let taken = ChargeRecord::default();
     assert_eq!((three.refund(&mut state, 10, 1, taken), three.remaining(&state, 10)), (1, 1));
-    assert_eq!(three.refund(&mut state, 10, 9, taken), 2);
+    assert_eq!(three.refund(&mut state, 10, 9, taken), 1);
 }

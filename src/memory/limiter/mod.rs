@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::shard::{Shard, StateEntry};
 use super::{KeyRef, MemoryStore, locked};
-use crate::algorithm::Algorithm as _;
+use crate::algorithm::{Algorithm as _, Rewrites};
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::memory::limiter::multi_key::{MultiKeyDecision, OperationError};
@@ -285,8 +285,13 @@ impl States for OccupiedStates<'_> {
 #[inline]
 fn take_alone(policy: &Policy, state: &mut State, now: Micros, cost: u64) -> Decision {
     match (policy.rate(), policy, &mut *state) {
-        (Some(rate), _, State::Rate(own)) => decision::take(rate, own, now, cost),
-        (_, Policy::FixedWindow(window), State::Window(own)) => {
+        // Others may need a mark.
+        (Some(rate), _, State::Rate(own)) if rate.shares_numbers(own) => {
+            decision::take(rate, own, now, cost)
+        }
+        (_, Policy::FixedWindow(window), State::Window(own))
+            if window.rewrites(own, now) == Rewrites::Never =>
+        {
             decision::take(window, own, now, cost)
         }
         _ => take_any_algorithm(policy, state, now, cost),

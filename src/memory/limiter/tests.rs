@@ -254,7 +254,7 @@ fn what_a_shared_count_holds_is_neither_reset_nor_given_back() {
     let limiter = store.open("test", gcra(4)).unwrap();
     limiter.take(key("resident"), 2, &0);
     limiter.take(key("newcomer"), 2, &0);
-    let taken = vec![ChargeRecord { at: 0, reset_at: 500_000 }];
+    let taken = vec![ChargeRecord { at: 0, reset_at: 500_000, ..ChargeRecord::default() }];
     let refund = Operation::Refund { units: 1, taken };
     let given = |text| limiter.execute(&[Some(key(text))], &refund, &0).unwrap();
     let own = given("resident");

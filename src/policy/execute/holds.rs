@@ -5,6 +5,7 @@
 //! charges units twice nor refunds more than was reserved.
 
 use super::{Execution, PolicyEntry, charge_remaining, refund_charge, take};
+use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId};
 use crate::policy::policy_set::PolicySet;
 use crate::time::{MAX_SAFE, Micros, end_of};
@@ -94,14 +95,17 @@ fn refund_newest(
     charges: &[Charge],
 ) -> u64 {
     let mut refunded = vec![0; entries.len()];
-    for Charge { units, taken } in charges.iter().rev() {
-        let units = surplus.min(*units);
+    for Charge { units: charged, taken } in charges.iter().rev() {
+        let units = surplus.min(*charged);
         surplus -= units;
         if units == 0 {
             continue;
         }
+        let (cost, kept) = (*charged, charged - units);
+        let whole = |record: &ChargeRecord| ChargeRecord { cost, kept, ..*record };
+        let taken: Vec<_> = taken.iter().map(whole).collect();
         for (entry, refunded) in entries.iter_mut().zip(&mut refunded) {
-            *refunded += refund_charge(entry, now, units, taken);
+            *refunded += refund_charge(entry, now, units, &taken);
         }
     }
     refunded.into_iter().max().unwrap_or(0)

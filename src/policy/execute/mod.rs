@@ -96,7 +96,10 @@ pub fn execute(
 ) -> Execution {
     let mut entries = entries(policies, parts);
     if !matches!(operation, Operation::Peek { .. }) {
-        entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));
+        for PolicyEntry { part, .. } in &mut entries {
+            part.metadata.drop_ended(now);
+            part.state.drop_ended_mark(now);
+        }
     }
     let mut held = None;
     let units = match operation {
@@ -147,8 +150,9 @@ pub fn execute(
         }
         Operation::CancelScheduled { scheduled } => scheduled::cancel(&mut entries, now, scheduled),
         Operation::Reset => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
             for PolicyEntry { own, part, .. } in &mut entries {
-                *part.state = own.initial_state();
+                *part.state = own.reset(part.state, now);
                 part.metadata.blocked_until = 0;
                 part.metadata.bans = BanRecord::default();
                 part.metadata.holds.clear();

@@ -8,7 +8,7 @@
 
 use super::{Execution, PolicyEntry};
 use crate::algorithm::{
-    Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Schedulable as _,
+    Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Rewrites, Schedulable as _,
     ScheduledReservation,
 };
 use crate::policy::State;
@@ -19,8 +19,9 @@ use crate::time::Micros;
 impl PolicyEntry<'_, '_> {
     /// The rate in force and its state; `None` if the policy is not a rate.
     fn rate(&mut self, now: Micros) -> Option<(&Rate, &mut RateState)> {
-        match self.policy_and_state(now) {
-            (policy, State::Rate(state)) => policy.rate().map(|rate| (rate, state)),
+        let (policy, state) = self.policy_and_state(now);
+        match state.unmarked_mut() {
+            State::Rate(state) => policy.rate().map(|rate| (rate, state)),
             _ => None,
         }
     }
@@ -36,10 +37,17 @@ impl PolicyEntry<'_, '_> {
         slot: Micros,
     ) -> Option<ScheduledReservation<RateState>> {
         let (rate, state) = self.rate(now)?;
+        let (rewrites, until) = (rate.rewrites(state, now), state.reset_at());
         let reservation = rate.schedule(state, now, cost, slot)?;
         // A store may have dropped a state that has drained, or not.
         let had_drained = reservation.before.reset_at() <= now;
         let before = if had_drained { rate.initial_state() } else { reservation.before };
+        self.part.state.drop_ended_mark(now);
+        let until = until.max(self.part.state.mark().until);
+        if rewrites == Rewrites::IfAdmitted && until > now {
+            self.part.state.invalidate(until);
+        }
+        self.part.state.extend_mark();
         Some(ScheduledReservation { before, ..reservation })
     }
 }
@@ -119,6 +127,7 @@ pub(crate) fn cancel(
             }
             // The clock may have stepped back since the call was scheduled.
             rate.normalize(state, now);
+            entry.part.state.drop_ended_mark(now);
         }
     }
     1

@@ -285,12 +285,14 @@ fn of_a_single_policy_no_limit_has_a_name() {
 
 /// The charge records of all policies, with one decision time and different reset times.
 fn taken(at: Micros, reset_at: Micros) -> Vec<ChargeRecord> {
-    vec![ChargeRecord { at, reset_at }; 2]
+    vec![ChargeRecord { at, reset_at, ..ChargeRecord::default() }; 2]
 }
 
 /// Settles the hold of [`reserve`], whose charges were of these units.
 fn settle(actual: u64, charges: &[u64]) -> Operation {
-    let charge = |&units: &u64| Charge { units, taken: taken(0, 1_000 * SECOND) };
+    let resets = [SECOND, 1_000 * SECOND];
+    let taken = resets.map(|reset_at| ChargeRecord { reset_at, ..ChargeRecord::default() });
+    let charge = |&units: &u64| Charge { units, taken: taken.to_vec() };
     Operation::Settle { hold: [1; 16], actual, charges: charges.iter().map(charge).collect() }
 }
 
@@ -364,7 +366,9 @@ fn an_extension_is_a_take_under_the_same_hold() {
 fn a_surplus_is_refunded_to_the_latest_charges_first() {
     let mut kept = TestKey::of(vec![("one", window(9, SECOND)), ("two", window(99, 9 * SECOND))]);
     let at = |at: Micros| {
-        vec![ChargeRecord { at, reset_at: at + SECOND }, ChargeRecord { at, reset_at: 9 * SECOND }]
+        [at + SECOND, 9 * SECOND]
+            .map(|reset_at| ChargeRecord { at, reset_at, ..ChargeRecord::default() })
+            .to_vec()
     };
     kept.execute(0, &reserve(4, 9 * SECOND));
     kept.execute(2 * SECOND, &extend(3, 9 * SECOND));

@@ -125,6 +125,7 @@ mod tests {
                     remaining,
                     retry_at: 0,
                     reset_at: 0,
+                    mark: 0,
                 }]
                 .into(),
             });

@@ -60,6 +60,7 @@ fn decode_single_take(
             state: ReplyState::State(state),
             policy_override: None,
             blocked_until: 0,
+            mark: 0,
             outcome,
             ..
         },
@@ -168,12 +169,14 @@ fn decode_peek(
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
     let preview = |policy: &Policy, entry: PolicyReply, now| {
-        let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
+        let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
         let (by, changes_at) = in_force(policy, policy_override.as_ref());
-        let preview = match state {
+        let mut preview = match state {
             ReplyState::State(state) => by.preview(&state, now, cost),
             ReplyState::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
         };
+        let mark = if preview.outcome == Outcome::Admitted { mark } else { 0 };
+        preview.statuses.iter_mut().for_each(|status| status.mark = mark);
         takes_last |= preview.takes_last;
         let Preview { outcome, statuses, .. } = preview;
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
@@ -199,12 +202,13 @@ fn policy_outcomes(
 
 /// The outcome of a policy, computed from the state after the call.
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
-    let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
+    let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
     let (by, changes_at) = in_force(policy, policy_override.as_ref());
     let statuses = match state {
         ReplyState::State(state) => by.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
+    statuses.iter_mut().for_each(|status| status.mark = mark);
     PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
 }
 

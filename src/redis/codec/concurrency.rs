@@ -41,6 +41,7 @@ impl Codec for Concurrency {
             remaining,
             retry_at,
             reset_at,
+            mark: 0,
         }]))
     }
 }

@@ -3,10 +3,14 @@
 
 use super::doubles;
 use crate::policy::ban::BanRecord;
+use crate::policy::mark::Mark;
 use crate::protocol::value::METADATA_MIN_SIZE;
 use crate::time::Micros;
 
-const MARK: u8 = b'X';
+const TAG: u8 = b'X';
+
+/// The tag of metadata with a mark.
+const TAG_WITH_MARK: u8 = b'Y';
 
 /// A block, an override and bans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct StoredMetadata {
     pub override_numbers: Vec<u64>,
     /// The strikes and the bans.
     pub bans: BanRecord,
+    /// The mark.
+    pub mark: Mark,
 }
 
 /// Splits a value into the state and its metadata.
@@ -27,22 +33,28 @@ pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
 }
 
 fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
-    let (rest, [high, low, MARK]) = value.split_last_chunk()? else { return None };
+    let (rest, [high, low, tag]) = value.split_last_chunk()?;
     let size = usize::from(u16::from_be_bytes([*high, *low]));
-    if (size as u64) < METADATA_MIN_SIZE {
+    if ![TAG, TAG_WITH_MARK].contains(tag) || (size as u64) < METADATA_MIN_SIZE {
         return None;
     }
     let state = value.len().checked_sub(size)?;
-    let mut words = rest[state..].strip_prefix(&[MARK])?;
+    let mut words = rest[state..].strip_prefix(&[*tag])?;
     let mut numbers = [0; 8];
     doubles(&mut words, &mut numbers)?;
     let (count, mut words) = words.split_first()?;
     let mut override_numbers = vec![0; usize::from(*count)];
     doubles(&mut words, &mut override_numbers)?;
+    let mut mark = [0; 4];
+    if *tag == TAG_WITH_MARK {
+        doubles(&mut words, &mut mark)?;
+    }
+    let [moved, valid_from, early, until] = mark;
+    let mark = Mark { moved, valid_from, early, until };
     let [blocked_until, override_until, numbers @ ..] = numbers;
     let [strikes, window_end, step, banned_until, forget_at, excused_from] = numbers;
     let bans = BanRecord { strikes, window_end, step, banned_until, forget_at, excused_from };
-    let metadata = StoredMetadata { blocked_until, override_until, override_numbers, bans };
+    let metadata = StoredMetadata { blocked_until, override_until, override_numbers, bans, mark };
     Some((&value[..state], metadata))
 }
 
@@ -60,9 +72,12 @@ pub(crate) mod tests {
         excused_from: 6,
     };
 
+    /// The mark of [`text`].
+    pub(crate) const MARK_OF_TEXT: Mark = Mark { moved: 6, valid_from: 7, early: 8, until: 9 };
+
     /// Encodes metadata as `encode_metadata` in the script does.
     pub(crate) fn text(blocked_until: u32, override_until: u32, numbers: &[u32]) -> Vec<u8> {
-        let mut text = vec![MARK];
+        let mut text = vec![TAG_WITH_MARK];
         for number in [blocked_until, override_until, 1, 2, 3, 4, 5, 6] {
             text.extend(f64::from(number).to_be_bytes());
         }
@@ -70,8 +85,11 @@ pub(crate) mod tests {
         for number in numbers {
             text.extend(f64::from(*number).to_be_bytes());
         }
+        for number in [6, 7, 8, 9] {
+            text.extend(f64::from(number).to_be_bytes());
+        }
         text.extend(u16::try_from(text.len() + 3).unwrap().to_be_bytes());
-        text.push(MARK);
+        text.push(TAG_WITH_MARK);
         text
     }
 
@@ -87,6 +105,7 @@ pub(crate) mod tests {
                 override_until: 8,
                 override_numbers,
                 bans: BANS,
+                mark: MARK_OF_TEXT,
             };
             assert_eq!(metadata, expected);
         }

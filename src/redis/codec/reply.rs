@@ -63,6 +63,8 @@ pub struct PolicyReply {
     pub blocked_until: Micros,
     /// The number of the ban's length if the block is a ban, else 0.
     pub ban_step: u64,
+    /// The mark of the key if this policy admitted the call, else 0.
+    pub mark: u64,
 }
 
 /// Reads a script's reply, call by call.
@@ -107,7 +109,7 @@ impl<'a> ReplyReader<'a> {
     #[must_use]
     pub fn is_stale(&self, index: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // The script may have added OTHER_NUMBERS, OVERRIDDEN, BLOCKED or BANNED.
+        // The script may have added OTHER_NUMBERS, OVERRIDDEN, BLOCKED, BANNED or MARKED.
         outcomes
             .and_then(|outcomes| outcomes.get(index))
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
@@ -163,6 +165,10 @@ impl<'a> ReplyReader<'a> {
             0 => 0,
             _ => self.extra(&mut [0], 1)?[0],
         };
+        let mark = match code & outcome::MARKED {
+            0 => 0,
+            _ => self.extra(&mut [0], 1)?[0],
+        };
         let outcome = match code % outcome::OTHER_NUMBERS {
             outcome::ADMITTED => Outcome::Admitted,
             outcome::REFUSED => Outcome::Refused,
@@ -173,7 +179,7 @@ impl<'a> ReplyReader<'a> {
             _ => return Err(CallError::Malformed),
         };
         let state = state.ok_or(CallError::Malformed)?;
-        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step })
+        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark })
     }
 
     /// Reads the next state, of at most `MAX` doubles. `None` if it is invalid.
@@ -246,6 +252,7 @@ mod tests {
                 policy_override: None,
                 blocked_until: 0,
                 ban_step: 0,
+                mark: 0,
             } => (outcome, state.arrival, *state.numbers),
             other => panic!("{other:?} is not a rate"),
         }
@@ -293,8 +300,9 @@ mod tests {
     #[test]
     fn overrides_blocks_and_bans_follow_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000., 300.];
-        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99., 2.]).collect();
-        let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED;
+        let more: Vec<f64> =
+            [3.].into_iter().chain(numbers).chain([88., 99., 2., 7.]).collect();
+        let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED + outcome::MARKED;
         let values = reply(&[9., 1.], &[code], &more);
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.units(), Ok(3));
@@ -303,7 +311,7 @@ mod tests {
         let own = Box::new(Policy::TokenBucket(own.with_limit(300)));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
-        assert_eq!(entry.ban_step, 2);
+        assert_eq!((entry.ban_step, entry.mark), (2, 7));
         assert_eq!(reply.units(), Err(CallError::Malformed));
     }
 
@@ -325,6 +333,7 @@ mod tests {
             reply(&[9., 0.], &[4], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED + outcome::BANNED], &[1.]),
+            reply(&[9., 0.], &[outcome::MARKED], &[]),
             reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 11]),
         ] {
             assert_eq!(

@@ -149,7 +149,10 @@ fn push_operation(
         | Operation::TakeUpTo { units }
         | Operation::Penalize { units } => push_double(request, *units),
         Operation::Refund { units, taken } => {
+            let ChargeRecord { cost, kept, .. } = taken.first().copied().unwrap_or_default();
             push_double(request, *units);
+            push_double(request, cost);
+            push_double(request, kept);
             push_charge_records(request, policies, taken);
         }
         Operation::Schedule { cost, max_wait } => {
@@ -216,14 +219,13 @@ fn push_hold(request: &mut Vec<u8>, hold_key: u16, hold: &HoldId) {
     request.extend_from_slice(hold);
 }
 
-/// Appends the charge records of an earlier call, by policy.
+/// Appends the charge records of an earlier call, by policy. A record of zeros gives nothing back.
 fn push_charge_records(request: &mut Vec<u8>, policies: &PolicySet, taken: &[ChargeRecord]) {
     for index in 0..policies.named().len() {
-        // A record of zeros gives nothing back.
-        let nothing = ChargeRecord { at: 0, reset_at: 0 };
-        let ChargeRecord { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
-        push_double(request, at);
-        push_double(request, reset_at);
+        let ChargeRecord { at, reset_at, mark, .. } = taken.get(index).copied().unwrap_or_default();
+        for number in [at, reset_at, mark] {
+            push_double(request, number);
+        }
     }
 }
 

@@ -61,6 +61,7 @@ impl Codec for SlidingLog {
             remaining,
             retry_at,
             reset_at,
+            mark: 0,
         };
         rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
     }

@@ -49,6 +49,7 @@ impl Codec for SlidingWindow {
             remaining,
             retry_at,
             reset_at,
+            mark: 0,
         }]))
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::protocol::value::{COUNTS, EPOCH_MS};
     use crate::redis::codec::metadata::StoredMetadata;
-    use crate::redis::codec::metadata::tests::{BANS, text};
+    use crate::redis::codec::metadata::tests::{BANS, MARK_OF_TEXT, text};
     use crate::time::MAX_SAFE;
 
     /// 2026-11-21, in the middle of a second.
@@ -159,7 +159,13 @@ mod tests {
         let override_numbers = vec![5, 60];
         assert_eq!(
             found.metadata,
-            StoredMetadata { blocked_until: 7, override_until: 8, override_numbers, bans: BANS }
+            StoredMetadata {
+                blocked_until: 7,
+                override_until: 8,
+                override_numbers,
+                bans: BANS,
+                mark: MARK_OF_TEXT,
+            }
         );
         let counter = [packed(&[NOW / 1_000 + 500, 4, 8, 1_000]), text(7, 0, &[])].concat();
         let found = summary(ScriptAlgorithm::SlidingCounter, &counter).unwrap();

@@ -113,12 +113,17 @@ export class Lease {
   refundOf(units: number): RefundOperation {
     const atUs = Math.round(this.#decision.at * 1_000)
     const resetAtUs = this.#policySet.policies.map(() => atUs)
+    const marks = resetAtUs.map(() => 0)
     for (const { name, policy } of this.#policySet.limits) {
-      const drainedAtUs = atUs + Math.floor(this.#drainsAfterMs(name, policy) * 1_000)
+      // The engine takes the reset time of a rate as rounded up to a millisecond, and this one is not.
+      const roundedUs = isWindow(this.#policySet.policies[policy]) ? 0 : 1_000
+      const drainedAtUs = atUs + Math.floor(this.#drainsAfterMs(name, policy) * 1_000) + roundedUs
       resetAtUs[policy] = Math.max(resetAtUs[policy] as number, drainedAtUs)
+      marks[policy] = this.#decision.marks?.[name] ?? 0
     }
     this.#returned += units
-    return { kind: 'refund', source: 'store', units, atUs, resetAtUs }
+    const kept = this.#units - this.#returned
+    return { kind: 'refund', source: 'store', units, atUs, resetAtUs, marks, cost: 0, kept }
   }
 
   /**

@@ -13,6 +13,7 @@ import {
   holdNumbersOf,
   type Operation,
   type OperationResult,
+  refundNumbersOf,
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
 } from '../operation.js'
@@ -111,12 +112,9 @@ export class MemoryBackend implements LimiterBackend {
         return this.#performCall(OPERATION_CODES[operation.kind], operation.units, keys)
       case 'block':
         return this.#performCall(OPERATION_CODES.block, operation.durationUs, keys)
-      case 'refund': {
-        const { units, atUs, resetAtUs } = operation
-        const taken = Float64Array.of(atUs, ...resetAtUs)
-        this.#native.refund([...keys.keys], units, taken, this.#now(), this.#response)
+      case 'refund':
+        this.#native.refund([...keys.keys], operation.units, refundNumbersOf(operation), this.#now(), this.#response)
         return this.#resultFor(keys)
-      }
       case 'cancelSchedule':
         this.#native.cancelScheduled([...keys.keys], operation.charges, this.#now(), this.#response)
         return this.#resultFor(keys)

@@ -10,7 +10,13 @@ import {
   takeManyResultsOf,
   type VariantIndex,
 } from '../../limiter-backend.js'
-import { holdNumbersOf, type Operation, type OperationResult, type ScheduledReservation } from '../../operation.js'
+import {
+  holdNumbersOf,
+  type Operation,
+  type OperationResult,
+  refundNumbersOf,
+  type ScheduledReservation,
+} from '../../operation.js'
 import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import type { Batcher, CallQueue } from './batcher.js'
@@ -195,12 +201,7 @@ export class RedisBackend implements LimiterBackend {
       case 'block':
         return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES.block, operation.durationUs)
       case 'refund':
-        return callBuffer.enqueueRefund(
-          keys,
-          tag,
-          operation.units,
-          Float64Array.of(operation.atUs, ...operation.resetAtUs),
-        )
+        return callBuffer.enqueueRefund(keys, tag, operation.units, refundNumbersOf(operation))
       case 'cancelSchedule':
         return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
       case 'reserve':

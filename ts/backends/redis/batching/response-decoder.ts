@@ -6,7 +6,7 @@ import { decisionOf } from '../../decision-of.js'
 import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
-import { decisionAt, errorAt, RESPONSE_LENGTH } from '../../response.js'
+import { decisionAt, errorAt, RESPONSE_LENGTH, withMarks } from '../../response.js'
 import type { InFlightCounter } from './in-flight.js'
 
 /** The responses to a flush: their numbers, and the texts of errors. */
@@ -56,9 +56,10 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
     if (decision === undefined || name === 'default') {
       return decision
     }
-    const { status, policies, retryAfterMs, resetAfterMs, at, source } = decision
+    const { status, policies, retryAfterMs, resetAfterMs, at, source, marks } = decision
     const numbers = policies.default
-    return decisionOf(status, name, numbers, retryAfterMs, resetAfterMs, { [name]: numbers }, at, source)
+    const named = decisionOf(status, name, numbers, retryAfterMs, resetAfterMs, { [name]: numbers }, at, source)
+    return marks === undefined ? named : withMarks(named, { [name]: marks.default })
   }
 }
 

@@ -1,0 +1,122 @@
+-- Changes of keys outside of takes: keys that are written and read again, resets, and refunds.
+
+local function executor_of(group, index, key)
+  return group.executor_of[key] or group.executors[index]
+end
+
+-- Writes a key now and reloads it into a new executor. If the write fails, nothing changes here:
+-- the key stays dirty, and its outcomes fail when the group is written.
+local function flush_and_reload(context, group, index, key)
+  local executor = executor_of(group, index, key)
+  if executor.write_modes[key] then
+    extend_mark(context, executor, key)
+    if executor.write(key) ~= nil then
+      return
+    end
+    executor.write_modes[key] = nil
+    for outcome, other in pairs(group.key_of_outcome) do
+      if other == key then
+        group.key_of_outcome[outcome] = nil
+      end
+    end
+  end
+  local policy = group.executors[index]
+  local fresh = policy.algorithm(context, context.request, policy.at)
+  fresh.algorithm, fresh.at = policy.algorithm, policy.at
+  group.all_executors[#group.all_executors + 1] = fresh
+  group.executor_of[key] = fresh
+  local value = fresh.is_string and redis.pcall('GET', KEYS[key])
+  load_key(context, group, fresh, key, type(value) == 'string' and value)
+end
+
+-- Makes a key fresh. Its metadata stays.
+local function reset_key(context, group, index, key, metadata)
+  local reply = redis.pcall('UNLINK', KEYS[key])
+  if type(reply) ~= 'number' then
+    fail_key(context, group, key, reply)
+    return
+  end
+  executor_of(group, index, key).write_modes[key] = nil
+  flush_and_reload(context, group, index, key)
+  if metadata and end_of_metadata(metadata) > context.now then
+    context.key_metadata[key] = metadata
+    group.executor_of[key].mark_rewrite(key)
+    flush_and_reload(context, group, index, key)
+  end
+end
+
+-- Refunds units of a key under one policy, where its mark says that they are. The twin of
+-- `Policy::refund` in Rust. Returns their number, and whether the key is fresh.
+local function refund_key(context, executor, key, units, taken)
+  local metadata = context.key_metadata[key] or empty_metadata()
+  taken.moved, taken.early = metadata.moved - taken.mark, metadata.early
+  if taken.moved < 0 or taken.mark < metadata.valid_from then
+    return 0
+  end
+  local until_time = executor.reset_at and executor.reset_at(key) or 0
+  local refunded, is_unused, shift, early = executor.refund(key, units, taken)
+  shift, early = executor.refunds_move and refunded or shift or 0, early or metadata.early
+  if shift > 0 or early ~= metadata.early then
+    metadata.moved, metadata.early = math.min(metadata.moved + shift, 9007199254740991), early
+    last_until(metadata, until_time)
+    context.key_metadata[key] = metadata
+    executor.mark_rewrite(key)
+  end
+  return refunded, is_unused
+end
+
+-- Refunds `units` units of a charge of `cost` units, of which `kept` stay charged. Its records, by
+-- policy, are in the request. Adds the refund under each policy to `refunds`.
+local function refund_charge(context, group, keys, units, cost, kept, at, refunds)
+  for index = 1, #group.executors do
+    local taken_at, reset_at, mark
+    taken_at, reset_at, mark, at = struct.unpack('>ddd', context.request, at)
+    local key = keys[index]
+    if key > 0 and not group.is_stale then
+      local executor = executor_of(group, index, key)
+      -- A cost of 1 normalizes the key as a take does. After its reset time a call has nothing
+      -- left to refund, even if a longer window would count its units again.
+      if executor.outcome_of(key, 1) ~= OUTCOME_UNREADABLE and reset_at > context.now
+        and (executor.ends_on_milliseconds or reset_at - 1000 >= context.now)
+      then
+        if executor.refunds_immediately then
+          flush_and_reload(context, group, index, key)
+          executor = executor_of(group, index, key)
+        end
+        local refunded, is_unused = refund_key(context, executor, key, units, {
+          at = taken_at, reset_at = reset_at, mark = mark, cost = cost, kept = kept,
+        })
+        refunds[index] = (refunds[index] or 0) + refunded
+        if is_unused then
+          reset_key(context, group, index, key, context.key_metadata[key])
+        elseif executor.refunds_immediately then
+          flush_and_reload(context, group, index, key)
+        end
+      end
+    end
+  end
+end
+
+-- The largest refund under a policy.
+local function largest_refund(refunds)
+  local largest = 0
+  for _, refunded in pairs(refunds) do
+    largest = math.max(largest, refunded)
+  end
+  return largest
+end
+
+-- Refunds units of `count` charges in the request, of the latest ones first. Returns the largest
+-- refund.
+local function refund_newest(context, group, keys, surplus, at, count, charge_length)
+  local refunds = {}
+  for number = count - 1, 0, -1 do
+    local charged, records = struct.unpack('>d', context.request, at + number * charge_length)
+    local units = math.min(surplus, charged)
+    surplus = surplus - units
+    if units > 0 then
+      refund_charge(context, group, keys, units, charged, charged - units, records, refunds)
+    end
+  end
+  return largest_refund(refunds)
+end

@@ -137,7 +137,7 @@ proptest! {
         let store = MemoryStore::new(setup.max_keys, (1, 2));
         let limiter = store.open("api", policies.clone()).unwrap();
         let (mut now, mut last_reset) = (START, START);
-        let mut taken = vec![ChargeRecord { at: now, reset_at: now }; policies.named().len()];
+        let mut taken = vec![ChargeRecord::default(); policies.named().len()];
         for (Step { time, cost, .. }, (kind, choice)) in trace.into_iter().zip(kinds) {
             now = time.from(now, now + SECOND, now + SECOND);
             let units = cost.of(policies.named()[0].policy.capacity()).max(1);
@@ -160,7 +160,7 @@ proptest! {
             if let Ok(executed) = limiter.execute(&keys, &operation, &now) {
                 let reset_at = now + executed.response.decision.reset_after_ms * 1_000;
                 last_reset = last_reset.max(reset_at);
-                taken.fill(ChargeRecord { at: now, reset_at });
+                taken.fill(ChargeRecord { at: now, reset_at, cost: units, ..ChargeRecord::default() });
             }
             check(&store)?;
         }

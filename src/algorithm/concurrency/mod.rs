@@ -332,6 +332,7 @@ impl Concurrency {
             remaining: self.remaining_for(state, now, own),
             retry_at: if refused { self.free_at(state, now, cost, own) } else { 0 },
             reset_at: tickets.chain(permits).max().unwrap_or(0),
+            mark: 0,
         }
     }
 

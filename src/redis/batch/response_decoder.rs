@@ -204,7 +204,7 @@ fn policy_outcomes(
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
     let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
     let (by, changes_at) = in_force(policy, policy_override.as_ref());
-    let statuses = match state {
+    let mut statuses = match state {
         ReplyState::State(state) => by.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };

@@ -300,8 +300,7 @@ mod tests {
     #[test]
     fn overrides_blocks_and_bans_follow_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000., 300.];
-        let more: Vec<f64> =
-            [3.].into_iter().chain(numbers).chain([88., 99., 2., 7.]).collect();
+        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99., 2., 7.]).collect();
         let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED + outcome::MARKED;
         let values = reply(&[9., 1.], &[code], &more);
         let mut reply = ReplyReader::new(&values);

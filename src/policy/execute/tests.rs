@@ -279,11 +279,6 @@ fn of_a_single_policy_no_limit_has_a_name() {
     );
 }
 
-/// The charge records of all policies, with one decision time and different reset times.
-fn taken(at: Micros, reset_at: Micros) -> Vec<ChargeRecord> {
-    vec![ChargeRecord { at, reset_at, ..ChargeRecord::default() }; 2]
-}
-
 /// Settles the hold of [`reserve`], whose charges were of these units.
 fn settle(actual: u64, charges: &[u64]) -> Operation {
     let resets = [SECOND, 1_000 * SECOND];

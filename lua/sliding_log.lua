@@ -401,9 +401,8 @@ local function sliding_log(context, source, at)
         after = min(after, own_until - refunded)
       end
       if after > last or rank >= finish or rank < start then
-        entries[#entries + 1] = {
-          score = found[index + 1], time = time, after = after, units = after - last, lag = entry_lag, keep = entry_keep,
-        }
+        entries[#entries + 1] =
+          { score = found[index + 1], time = time, after = after, units = after - last, lag = entry_lag, keep = entry_keep }
       end
       last = after
       removed[#removed + 1] = found[index]
@@ -411,14 +410,12 @@ local function sliding_log(context, source, at)
     call('ZREM', name, unpack(removed))
     local arguments = {}
     for index, entry in ipairs(entries) do
-      local is_newest = index == #entries
-      local entry_lag, entry_keep = entry.lag, entry.keep
-      if is_newest then
+      if index == #entries then
         -- The log was written at this time less the lag, or earlier.
-        entry_lag, entry_keep = max(entry.time - (newest_time - lag), 0), keep
+        entry.lag, entry.keep, entry.text = max(entry.time - (newest_time - lag), 0), keep, text
       end
       arguments[index * 2 - 1] = entry.score
-      arguments[index * 2] = encode_member(entry.after, entry.units, span, entry_lag, entry_keep, is_newest and text or '')
+      arguments[index * 2] = encode_member(entry.after, entry.units, span, entry.lag, entry.keep, entry.text or '')
     end
     call('ZADD', name, unpack(arguments))
   end

@@ -71,7 +71,7 @@ fn taken(
         let reset_at = extras.in_force(&named.policy, at).reset_at(state);
         let reset_at = at + reset_at.saturating_sub(at).div_ceil(1_000) * 1_000;
         let mark = state.mark().moved;
-        ChargeRecord { at, reset_at, mark, cost, kept: 0 }
+        ChargeRecord { at, reset_at, mark, cost, used: cost, kept: 0 }
     };
     policies.named().iter().zip(kept).map(taken).collect()
 }

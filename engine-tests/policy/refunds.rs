@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, ChargeRecord, KeyState as _};
-use tollgate::policy::decision::{self, Status};
+use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::{Policy, State};
 
 use crate::algorithm::buckets::{BucketSpec, any_full_bucket, any_versions, leaky};
@@ -92,7 +92,8 @@ fn run(
             let reset_at = now + decision.reset_after_ms * 1_000;
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
                 let mark = decision.retry_after_ms;
-                let taken = ChargeRecord { at: now, reset_at, mark, cost, kept: 0 };
+                let used = used_after(&decision);
+                let taken = ChargeRecord { at: now, reset_at, mark, cost, used, kept: 0 };
                 calls.push(Call { taken, net: cost });
                 let found = excess(&calls, bound);
                 prop_assert!(found.is_none(), "{:?} of {:?}", found, calls);
@@ -105,6 +106,13 @@ fn run(
         judge(policy, &before, &state, Event { at: now, units }, &calls)?;
     }
     Ok(())
+}
+
+/// The units that were used after a call, as far as its decision tells: a bucket in debt shows only
+/// that it is empty.
+pub(crate) fn used_after(decision: &Decision) -> u64 {
+    let Decision { limit, capacity, remaining, .. } = *decision;
+    if remaining > 0 { capacity - remaining } else { limit.min(capacity) }
 }
 
 trait Keeping {
@@ -225,7 +233,8 @@ proptest! {
             }
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
                 let (mark, cost) = (decision.retry_after_ms, step.cost.of(policy.capacity()));
-                taken.push((ChargeRecord { at: now, reset_at, mark, cost, kept: 0 }, cost));
+                let used = used_after(&decision);
+                taken.push((ChargeRecord { at: now, reset_at, mark, cost, used, kept: 0 }, cost));
             }
         }
     }

@@ -12,7 +12,9 @@ use tollgate::key::Key;
 use tollgate::policy::ban::BanRule;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
-use tollgate::policy::multi_policy::Response;
+use tollgate::policy::multi_policy::{LimitReport, Response};
+
+use crate::policy::refunds::used_after;
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::{Policy, State};
@@ -222,20 +224,28 @@ pub(crate) fn taken(
     kept: u64,
 ) -> Vec<ChargeRecord> {
     let Decision { at, status, reset_after_ms, retry_after_ms, .. } = told.decision;
+    let used_of = |limit: u64, capacity: u64, remaining: u64| match remaining {
+        0 => limit.min(capacity),
+        remaining => capacity - remaining,
+    };
     let resets = match &told.limits {
         None if matches!(status, Status::Allowed | Status::AllowedLast) => {
-            vec![(reset_after_ms, retry_after_ms)]
+            vec![(reset_after_ms, retry_after_ms, used_after(&told.decision))]
         }
-        None => vec![(reset_after_ms, 0)],
+        None => vec![(reset_after_ms, 0, 0)],
         Some(several) => {
-            several.limits.iter().map(|limit| (limit.reset_after_ms, limit.mark)).collect()
+            let numbers = |one: &LimitReport| {
+                let LimitReport { limit, capacity, remaining, .. } = *one;
+                (one.reset_after_ms, one.mark, used_of(limit, capacity, remaining))
+            };
+            several.limits.iter().map(numbers).collect()
         }
     };
     let mut resets = resets.into_iter();
     let taken = policies.named().iter().map(|named| {
         let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
-        let (reset_after_ms, mark) = own.into_iter().max().unwrap_or_default();
-        ChargeRecord { at, reset_at: at + reset_after_ms * 1_000, mark, cost, kept }
+        let (reset_after_ms, mark, used) = own.into_iter().max().unwrap_or_default();
+        ChargeRecord { at, reset_at: at + reset_after_ms * 1_000, mark, cost, used, kept }
     });
     taken.collect()
 }

@@ -218,17 +218,33 @@ fn pick<'a, T>(all: &'a [T], input: &mut Unstructured<'_>) -> Result<Option<&'a 
 
 /// The charge of a decision by policy, as `ts/api/limiter.ts` computes it.
 fn records(set: &SetNumbers, executed: &Execution) -> Vec<ChargeRecord> {
+    use tollgate::policy::decision::Status;
     let decision = &executed.response.decision;
-    let resets = match &executed.response.limits {
-        None => vec![decision.reset_after_ms],
-        Some(several) => several.limits.iter().map(|limit| limit.reset_after_ms).collect(),
+    let is_allowed = matches!(decision.status, Status::Allowed | Status::AllowedLast);
+    let used = |limit: u64, capacity: u64, remaining: u64| match remaining {
+        0 => limit.min(capacity),
+        remaining => capacity - remaining,
     };
-    let mut resets = resets.into_iter();
+    let limits = match &executed.response.limits {
+        None => {
+            let mark = if is_allowed { decision.retry_after_ms } else { 0 };
+            let used = used(decision.limit, decision.capacity, decision.remaining);
+            vec![(decision.reset_after_ms, mark, used)]
+        }
+        Some(several) => several
+            .limits
+            .iter()
+            .map(|one| (one.reset_after_ms, one.mark, used(one.limit, one.capacity, one.remaining)))
+            .collect(),
+    };
+    let mut limits = limits.into_iter();
     let record = |own: &PolicyNumbers| {
         use tollgate::algorithm::Algorithm as _;
-        let of_policy = resets.by_ref().take(own.policy.named_limits().max(1));
-        let reset_at = decision.at + of_policy.max().unwrap_or(0) * 1_000;
-        ChargeRecord { at: decision.at, reset_at: reset_at.min(tollgate::time::MAX_SAFE) }
+        let of_policy = limits.by_ref().take(own.policy.named_limits().max(1));
+        let (reset_after_ms, mark, used) = of_policy.max().unwrap_or_default();
+        let reset_at = (decision.at + reset_after_ms * 1_000).min(tollgate::time::MAX_SAFE);
+        let cost = executed.units;
+        ChargeRecord { at: decision.at, reset_at, mark, cost, used, kept: 0 }
     };
     set.policies.iter().map(record).collect()
 }
@@ -257,7 +273,8 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
         Operation::RenewPermit { permit } => (codes::RENEW_PERMIT, vec![*permit]),
         Operation::Schedule { cost, max_wait } => (codes::SCHEDULE, vec![*cost, *max_wait]),
         Operation::Refund { units, taken } => {
-            (codes::REFUND, [vec![*units], record_numbers(taken)].concat())
+            let ChargeRecord { cost, kept, .. } = taken.first().copied().unwrap_or_default();
+            (codes::REFUND, [vec![*units, cost, kept], record_numbers(taken)].concat())
         }
         Operation::Reserve { cost, hold, lasting } => {
             on_hold(codes::RESERVE, hold, &[*cost, *lasting])
@@ -291,7 +308,8 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
 
 fn record_numbers(taken: &[ChargeRecord]) -> Vec<u64> {
     let at = taken.first().map_or(0, |record| record.at);
-    [at].into_iter().chain(taken.iter().map(|record| record.reset_at)).collect()
+    let numbers = |record: &ChargeRecord| [record.reset_at, record.mark, record.used];
+    [at].into_iter().chain(taken.iter().flat_map(numbers)).collect()
 }
 
 fn on_hold(code: u8, hold: &HoldId, numbers: &[u64]) -> (u8, Vec<u64>) {

@@ -23,13 +23,13 @@
 --                      counts a refused call; nil if refused calls do not count
 -- refund(key, units, taken)
 --                      refunds units of an earlier charge, and returns their number. `taken` has its
---                      time `at`, its `reset_at`, its `cost`, the units that are `kept`, how far they
---                      have `moved` since, and the `early` units of the mark. Fixed windows also return
---                      how far the window moved, as the third result, and the early units after it
+--                      time `at`, its `reset_at`, its `cost`, the units `used` after it, those that are
+--                      `kept`, how far they have `moved` since, and the `early` units of the mark. The
+--                      third result is how far the units of other calls have moved; the fourth one of
+--                      fixed windows the early units after it
 -- refunds_immediately  whether `refund` writes the key itself. The key must be flushed before and
 --                      reloaded after. `refund` then also returns whether the key is fresh.
 -- ends_on_milliseconds whether reset times are whole milliseconds, so that decisions do not round them
--- refunds_move         whether a refund moves the units of other calls by the refunded units
 -- reset_at(key)        the time from which the key is fresh; concurrency lacks it
 -- rewritten            by key: the time from which the key was to be fresh, if `read` has rewritten
 --                      units of earlier calls

@@ -123,6 +123,7 @@ local function new_operations(context)
           local bookings = executor.booking_functions()
           states_before[#states_before + 1] = bookings.encode_full_state(key)
           bookings.book(key, cost, slot)
+          extend_mark(context, executor, key)
         end
         record_outcome(context, group, executor, key, cost, is_possible and OUTCOME_ADMITTED or outcomes[index])
       end
@@ -164,7 +165,7 @@ local function new_operations(context)
     local refunds = {}
     refund_charge(context, group, keys, units, cost, kept, after, refunds)
     report_status(group, keys)
-    return after + 24 * #group.executors, largest_refund(refunds)
+    return after + 32 * #group.executors, largest_refund(refunds)
   end
 
   -- Reads the hold of an operation. Returns its key and identifier, its expiry and units if it has
@@ -239,7 +240,7 @@ local function new_operations(context)
       failure = holds.remove(hold_key, id, held)
       is_settled = failure == nil
     end
-    local charge_length = 8 + 24 * #group.executors
+    local charge_length = 8 + 32 * #group.executors
     if is_settled and actual < held then
       moved = refund_newest(context, group, keys, held - actual, after, count, charge_length)
     elseif is_settled then

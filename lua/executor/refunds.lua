@@ -55,7 +55,7 @@ local function refund_key(context, executor, key, units, taken)
   end
   local until_time = executor.reset_at and executor.reset_at(key) or 0
   local refunded, is_unused, shift, early = executor.refund(key, units, taken)
-  shift, early = executor.refunds_move and refunded or shift or 0, early or metadata.early
+  shift, early = shift or 0, early or metadata.early
   if shift > 0 or early ~= metadata.early then
     metadata.moved, metadata.early = math.min(metadata.moved + shift, 9007199254740991), early
     last_until(metadata, until_time)
@@ -69,8 +69,8 @@ end
 -- policy, are in the request. Adds the refund under each policy to `refunds`.
 local function refund_charge(context, group, keys, units, cost, kept, at, refunds)
   for index = 1, #group.executors do
-    local taken_at, reset_at, mark
-    taken_at, reset_at, mark, at = struct.unpack('>ddd', context.request, at)
+    local taken_at, reset_at, mark, used
+    taken_at, reset_at, mark, used, at = struct.unpack('>dddd', context.request, at)
     local key = keys[index]
     if key > 0 and not group.is_stale then
       local executor = executor_of(group, index, key)
@@ -84,7 +84,7 @@ local function refund_charge(context, group, keys, units, cost, kept, at, refund
           executor = executor_of(group, index, key)
         end
         local refunded, is_unused = refund_key(context, executor, key, units, {
-          at = taken_at, reset_at = reset_at, mark = mark, cost = cost, kept = kept,
+          at = taken_at, reset_at = reset_at, mark = mark, used = used, cost = cost, kept = kept,
         })
         refunds[index] = (refunds[index] or 0) + refunded
         if is_unused then

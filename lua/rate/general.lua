@@ -253,45 +253,43 @@ local function rate(context, source, at)
     if other then
       q, r, n, most = other.q, other.r, other.units, other.burst
     end
-    if taken.moved >= most then
-      return 0
-    end
     -- The decision rounded its arrival up; it was at least the call's own time after the call.
-    local m, part = math.max(taken.reset_at - (lingers and DAY or 0) - 1000, 0), 0
-    if m < now then
+    local reported = math.max(taken.reset_at - (lingers and DAY or 0), 0)
+    local earliest = math.max(reported - 1000, 0)
+    if earliest < now then
       return 0
     end
-    local own_m, own_p = time_of(math.min(taken.cost, most), q, r, n)
-    own_m = own_m + taken.at
-    if own_m >= m then
-      m, part = own_m, own_p
+    local m, part = time_of(math.min(taken.cost, most), q, r, n)
+    m = m + taken.at
+    if m < earliest then
+      m, part = earliest, 0
     end
-    local moved_m, moved_p = time_of(taken.moved, q, r, n)
-    m, part = m - now - moved_m, part - moved_p
-    if part < 0 then
-      m, part = m - 1, part + n
+    m = m - taken.moved
+    -- A unit of a later call would have moved the arrival by more than the rounding.
+    local latest = micros[key] + taken.moved
+    if q > 1000 and latest >= earliest and latest <= reported then
+      m, part = micros[key], parts[key]
     end
     -- A later arrival than that of the state is not of this state.
-    local latest_m = micros[key] - now
-    if m < 0 or m > latest_m or (m == latest_m and part > parts[key]) then
+    if m < now or m > micros[key] or (m == micros[key] and part > parts[key]) then
       return 0
     end
-    local refunded = math.min(max_units, units_used(m, part, other or { q = q, r = r, units = n }, 0))
+    local refunded = math.min(max_units, units_used(m, part, other or { q = q, r = r, units = n }, now))
     if refunded == 0 then
       return 0
     end
-    local refunded_micros, refunded_part = time_of(refunded, q, r, n)
-    if refunded_micros > m or (refunded_micros == m and refunded_part > part) then
+    local moved_m, moved_p = time_of(refunded, q, r, n)
+    if moved_m > m - now or (moved_m == m - now and moved_p > part) then
       -- The last unit has drained in part: the rest of it comes back.
-      refunded_micros, refunded_part = m, part
+      moved_m, moved_p = m - now, part
     end
-    m, part = micros[key] - refunded_micros, parts[key] - refunded_part
+    m, part = micros[key] - moved_m, parts[key] - moved_p
     if part < 0 then
       m, part = m - 1, part + n
     end
     micros[key], parts[key] = m, part
     mark_dirty(key, 1)
-    return refunded
+    return refunded, nil, moved_m + (moved_p > 0 and 1 or 0)
   end
 
   local function mark_rewrite(key)
@@ -384,8 +382,8 @@ local function rate(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, refunds_move = true, reset_at = reset_at,
-    encode_state = encode_state, accepts_override = function(override) return #override == 88 end,
-    mark_rewrite = mark_rewrite, write = write_rate, booking_functions = booking_functions,
+    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at, encode_state = encode_state,
+    accepts_override = function(override) return #override == 88 end, mark_rewrite = mark_rewrite,
+    write = write_rate, booking_functions = booking_functions,
   }
 end

@@ -78,7 +78,8 @@ local function sliding_window(context, source, at, layout)
 
   -- Whether a policy with these numbers wrote the entries last, as far as they show it.
   local function wrote(key)
-    return newest[key] == 0 or (newest[key] % width == 0 and newest[key] + span == reset_times[key])
+    -- A list without entries has an element that ends at 1, for its metadata.
+    return newest[key] <= 1 or (newest[key] % width == 0 and newest[key] + span == reset_times[key])
   end
 
   local function charge(key, cost)

@@ -119,6 +119,15 @@ local function token_bucket_interval(context, source, at)
     return OUTCOME_ADMITTED
   end
 
+  local function reset_at(key)
+    local other, lingers = other_numbers[key], value_size == 41
+    if other then
+      lingers = other.lingers
+    end
+    local full = anchors[key] and full_at(anchors[key], used_units[key], other) or 0
+    return full > 0 and lingers and full + DAY or full
+  end
+
   local function charge(key)
     local former = other_numbers[key]
     if former and former.numbers ~= numbers then
@@ -137,15 +146,6 @@ local function token_bucket_interval(context, source, at)
     anchors[key], used_units[key], other_numbers[key] = next_anchor, next_used, nil
   end
 
-  local function reset_at(key)
-    local other, lingers = other_numbers[key], value_size == 41
-    if other then
-      lingers = other.lingers
-    end
-    local full = anchors[key] and full_at(anchors[key], used_units[key], other) or 0
-    return full > 0 and lingers and full + DAY or full
-  end
-
   local function refund(key, units, taken)
     local other = other_numbers[key]
     local interval, refill_tokens = every, tokens
@@ -153,17 +153,17 @@ local function token_bucket_interval(context, source, at)
       interval, refill_tokens = other.every, other.tokens
     end
     local anchor, used = refill(now, anchors[key], used_units[key], interval, refill_tokens)
-    -- The decision rounded the time of the full bucket up. The refills until then returned all units
-    -- that were used after the call, so at least `reported` are used. At least those of the call were
-    -- used, less the refills since.
+    -- The decision rounded the time of the full bucket up.
     local full = math.max(taken.reset_at - (value_size == 41 and DAY or 0) - 999, 0)
     if full <= now then
       return 0
     end
+    -- At least these were used after the call; the refills since are not. The refills until the bucket
+    -- is full return all that are.
+    local since = refills_for(math.max(anchor - taken.at, 0), interval) * refill_tokens
+    local own = math.max(math.max(taken.used, taken.cost) - since, 0)
     local refills = refills_for(math.max(full - anchor, 0), interval)
-    local reported = refills > 0 and (refills - 1) * refill_tokens + 1 or 0
-    local since = refills_for(math.max(anchor - taken.at, 0), interval)
-    local own = math.max(taken.cost - since * refill_tokens, 0)
+    local reported = math.max(refills - 1, 0) * refill_tokens
     local charged = math.max(math.max(own, reported) - taken.moved, 0)
     -- More than the used units are not of this state.
     if anchor > now or charged > used then
@@ -179,7 +179,7 @@ local function token_bucket_interval(context, source, at)
     end
     anchors[key], used_units[key] = anchor, used
     mark_dirty(key, 1)
-    return refunded
+    return refunded, nil, refunded
   end
 
   local function mark_rewrite(key)
@@ -209,7 +209,7 @@ local function token_bucket_interval(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, refunds_move = true, reset_at = reset_at,
+    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at,
     encode_state = encode_state,
     mark_rewrite = mark_rewrite, write = write_bucket,
   }

@@ -24,7 +24,7 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
 
 /// Refunds `units` of an earlier call. `taken` has the units of that call, those that stay charged,
 /// its time and then, by policy, the time at which the key was to be fresh, in whole microseconds,
-/// and the mark.
+/// the mark, and the units that were used after it.
 pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
     let (&[cost, kept], taken) = taken.split_first_chunk().unwrap_or((&[0.0; 2], &[]));
     Operation::Refund {
@@ -35,10 +35,11 @@ pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
 
 fn charge_records(taken: &[f64], cost: u64, kept: u64) -> Vec<ChargeRecord> {
     let (at, policies) = taken.split_first().unwrap_or((&0.0, &[]));
-    let record = |&[reset_at, mark]: &[f64; 2]| ChargeRecord {
+    let record = |&[reset_at, mark, used]: &[f64; 3]| ChargeRecord {
         at: whole(*at),
         reset_at: whole(reset_at),
         mark: whole(mark),
+        used: whole(used),
         cost,
         kept,
     };
@@ -50,7 +51,7 @@ fn charge_records(taken: &[f64], cost: u64, kept: u64) -> Vec<ChargeRecord> {
 /// The first number is the code of the operation. A reservation and its extension have the units and
 /// the microseconds for which it lasts; a renewal has these microseconds. A settlement has the actual
 /// units, the number of policies and, for each charge, its units, its time and by policy the time at
-/// which the key was to be fresh and the mark.
+/// which the key was to be fresh, the mark and the used units.
 pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
     let hold = hold.try_into().ok()?;
     let (code, numbers) = numbers.split_first()?;
@@ -63,7 +64,7 @@ pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
         }
         (operation::RENEW, &[lasting]) => Operation::Renew { hold, lasting: whole(lasting) },
         (operation::SETTLE, [actual, policies, charges @ ..]) => {
-            let length = 2 + 2 * usize::try_from(whole(*policies)).ok()?;
+            let length = 2 + 3 * usize::try_from(whole(*policies)).ok()?;
             let charges = charges.chunks_exact(length).map(charge).collect();
             Operation::Settle { hold, actual: whole(*actual), charges }
         }

@@ -330,7 +330,7 @@ mod tests {
         let mut state = ten.initial_state();
         ten.charge(&mut state, 1, 4);
         // A decision reports the end in whole milliseconds after its time, rounded up.
-        let taken = ChargeRecord { at: 1, reset_at: 1_001_001, cost: 4, kept: 1, mark: 0 };
+        let taken = ChargeRecord { at: 1, reset_at: 1_001_001, cost: 4, used: 0, kept: 1, mark: 0 };
         assert_eq!(ten.refund(&mut state, 500_000, 3, taken), 3);
         assert_eq!(state, WindowState { ends_ms: 1_001, count: 1 });
         assert_eq!(ten.refund(&mut state.clone(), 1_001_000, 1, taken), 0, "it is closed");

@@ -101,6 +101,8 @@ pub struct ChargeRecord {
     pub mark: u64,
     /// The units of the call. If they are unknown, a smaller number.
     pub cost: u64,
+    /// The units that were used after the call. If they are unknown, a smaller number.
+    pub used: u64,
     /// The units of the call that stay charged after the refund. If they are unknown, a smaller
     /// number.
     pub kept: u64,

@@ -23,8 +23,7 @@
 //! **Refunds.** Units are refilled in the order in which they were taken. After a call, so many
 //! units were used; the refills since and the units that came back since (see
 //! [`Mark`](crate::policy::mark::Mark)) are no longer. Of the rest a refund returns at most the units
-//! of the call, so never units of other calls. A decision reports the rest in whole refills, so a
-//! part of a refill may be lost. Refills continue as before.
+//! of the call, so never units of other calls. Refills continue as before.
 //!
 //! **Clock steps.** While the clock is behind the anchor nothing is refilled, and a call that is
 //! admitted restarts the interval. A state that would be full later than a fully used one becomes
@@ -272,13 +271,12 @@ impl Algorithm for IntervalBucket {
         if full_at <= now {
             return 0;
         }
-        // The refills until then returned all units that were used after the call, so at least this
-        // many are used. At least those of the call were used, less the refills since.
+        // At least these were used after the call; the refills since are not. The refills until the
+        // bucket is full return all that are.
+        let since = anchor.saturating_sub(taken.at).div_ceil(every).saturating_mul(tokens);
+        let own = taken.used.max(taken.cost).saturating_sub(since);
         let refills = full_at.saturating_sub(anchor).div_ceil(every);
-        let full = refills.saturating_sub(1).saturating_mul(tokens);
-        let reported = full.saturating_add(refills.min(1));
-        let since = anchor.saturating_sub(taken.at).div_ceil(every);
-        let own = taken.cost.saturating_sub(since.saturating_mul(tokens));
+        let reported = refills.saturating_sub(1).saturating_mul(tokens);
         let charged = own.max(reported).saturating_sub(taken.mark);
         // More than the used units are not of this state.
         let given = if anchor > now || charged > used { 0 } else { units.min(charged) };

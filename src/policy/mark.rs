@@ -28,7 +28,8 @@ use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 /// The mark of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// How far units have moved, in the algorithm's unit: units of a rate, milliseconds of a window.
+    /// How far units have moved, in the algorithm's unit: microseconds of a rate, units of an interval
+    /// bucket, milliseconds of a window.
     pub moved: u64,
     /// Only the units of decisions with at least this mark may come back.
     pub valid_from: u64,
@@ -165,7 +166,11 @@ impl Policy {
     ) -> Outcome {
         let repairs = rewrites == Rewrites::Always;
         if !repairs && cost > 0 {
+            // A key that begins low may be fresh: then it has the numbers of this policy.
             with_algorithm!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else ());
+            if self.rewrites(state, now) == Rewrites::Never {
+                return self.charge(state, now, cost);
+            }
         }
         let until = state.reset_at();
         let outcome = with_algorithm!(self, &mut *state, algorithm, own => {
@@ -197,7 +202,10 @@ impl Policy {
         if !self.is_own(&inner) {
             inner = self.initial_state();
         }
-        let rewrites = self.rewrites(&inner, now);
+        if cost > 0 {
+            self.normalize(&mut inner, now);
+        }
+        let rewrites = self.rewrites(inner.unmarked(), now);
         let outcome = self.charge(&mut inner, now, cost);
         let takes = cost > 0 && outcome == Outcome::Admitted;
         *state = match inner {
@@ -263,6 +271,10 @@ impl Policy {
         let inner = state.unmarked_mut();
         let until = inner.reset_at();
         let before = mark;
+        let inner_before = match inner {
+            State::Rate(own) => Some(own.arrival),
+            _ => None,
+        };
         let given = match (self, &mut *inner) {
             (Self::FixedWindow(window), State::Window(own)) => {
                 let ends_ms = own.ends_ms;
@@ -271,12 +283,17 @@ impl Policy {
                 given
             }
             _ => {
-                with_algorithm!(self, inner, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
+                with_algorithm!(self, &mut *inner, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
             }
         };
-        if self.rate().is_some() || matches!(self, Self::IntervalBucket(_)) {
-            mark.moved = (mark.moved + given).min(MAX_SAFE);
-        }
+        mark.moved += match (self, inner_before, &*inner) {
+            (Self::IntervalBucket(_), ..) => given,
+            (_, Some(before), State::Rate(after)) => {
+                before.lead_over(after.arrival, &after.numbers)
+            }
+            _ => 0,
+        };
+        mark.moved = mark.moved.min(MAX_SAFE);
         if mark != before {
             mark.last_until(until);
             state.set_mark(mark);

@@ -16,7 +16,7 @@ import {
   unitsOf,
 } from './call-options.js'
 import { copiedDecisionOf } from './copied-decision.js'
-import type { Applied, Decision } from './decision.js'
+import type { Applied, Decision, PolicyNumbers } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { addForeignMethods, FOREIGN_LIMITER_METHODS } from './foreign-methods.js'
@@ -447,12 +447,15 @@ function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: n
   const atUs = microsOf(at)
   const resetAtUs = policies.map(() => atUs)
   const marks = policies.map(() => 0)
+  const used = policies.map(() => 0)
   for (const { name, policy } of limits) {
     marks[policy] = decision.marks?.[name] ?? 0
-    const resetAfterMs = numbers[name]?.resetAfterMs ?? 0
+    const { capacity, limit, remaining, resetAfterMs } = numbers[name] as PolicyNumbers
+    // Without remaining units a bucket may be in debt, and shows only that it is empty.
+    used[policy] = remaining > 0 ? capacity - remaining : Math.min(limit, capacity)
     resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
   }
-  return { units, atUs, resetAtUs, marks }
+  return { units, atUs, resetAtUs, marks, used }
 }
 
 /**

@@ -22,7 +22,13 @@ const VERSION = 2
 /** The text of a reservation, as letters, digits, `-` and `_`. */
 export function encodeReservation(reservation: KnownReservation): string {
   const { keys, tier, hold, source, heldUnits, expiresAtUs, charges } = reservation
-  const numbers = charges.map(({ units, atUs, resetAtUs, marks }) => [units, atUs, ...resetAtUs, ...marks])
+  const numbers = charges.map(({ units, atUs, resetAtUs, marks, used }) => [
+    units,
+    atUs,
+    ...resetAtUs,
+    ...marks,
+    ...used,
+  ])
   const parts = [VERSION, [...hold], keys.keys, keys.tag, tier, source, heldUnits, expiresAtUs, numbers]
   const bytes = new TextEncoder().encode(JSON.stringify(parts))
   const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
@@ -57,7 +63,7 @@ function read(id: string, { policies, dimensions }: PolicySet): KnownReservation
     (source === 'store' || source === 'fallback' || source === 'none') &&
     isNumber(heldUnits) &&
     isNumber(expiresAtUs) &&
-    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, 2 * policies.length + 2)) &&
+    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, 3 * policies.length + 2)) &&
     numbers.length > 0 &&
     numbers.length <= MAX_CHARGES
   if (!isValid) {
@@ -67,7 +73,8 @@ function read(id: string, { policies, dimensions }: PolicySet): KnownReservation
     units,
     atUs,
     resetAtUs: rest.slice(0, policies.length),
-    marks: rest.slice(policies.length),
+    marks: rest.slice(policies.length, 2 * policies.length),
+    used: rest.slice(2 * policies.length),
   }))
   return {
     hold: Uint8Array.from(hold as readonly number[]),

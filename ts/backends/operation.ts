@@ -27,6 +27,8 @@ export interface Charge {
   readonly resetAtUs: readonly number[]
   /** The mark of the key in that decision, by policy. */
   readonly marks: readonly number[]
+  /** The units that were used after that decision, by policy; fewer if that is unknown. */
+  readonly used: readonly number[]
 }
 
 /** Refunds units of an earlier call. */
@@ -124,8 +126,9 @@ export function refundNumbersOf(operation: RefundOperation): Float64Array {
   return Float64Array.of(operation.cost, operation.kept, ...chargeNumbersOf(operation))
 }
 
-function chargeNumbersOf({ atUs, resetAtUs, marks }: Charge): number[] {
-  return [atUs, ...resetAtUs.flatMap((resetAt, index) => [resetAt, marks[index] as number])]
+function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {
+  const numbersOf = (resetAt: number, index: number) => [resetAt, marks[index] as number, used[index] as number]
+  return [atUs, ...resetAtUs.flatMap(numbersOf)]
 }
 
 /** The engine's encoding of a {@link HoldOperation}, for both stores: see `on_hold` in Rust. */

@@ -203,6 +203,7 @@ export class TollgateStore {
         atUs,
         resetAtUs: [atUs + microsOf(resetAfterMs)],
         marks: [mark],
+        used: [0],
       })
     }
   }

@@ -37,6 +37,12 @@ impl Arrival {
         Self { micros: sum.micros + 1, part: sum.part - units }
     }
 
+    /// The microseconds, rounded up, by which it is later than another.
+    pub(crate) fn lead_over(self, other: Self, numbers: &RateNumbers) -> Micros {
+        let lead = self.minus(other, numbers.units);
+        lead.micros + u64::from(lead.part > 0)
+    }
+
     /// The difference, where `units` is N'. `other` is at most `self`.
     pub(crate) fn minus(self, other: Self, units: u64) -> Self {
         if self.part >= other.part {

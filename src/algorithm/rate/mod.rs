@@ -40,7 +40,9 @@
 //!
 //! A decision reports its arrival in whole milliseconds, rounded up, so the arrival itself may be a
 //! millisecond earlier. From then on nothing comes back: the state may be that of later calls. Until
-//! then the arrival is later than that, and at least the call's own time after the call.
+//! then the arrival is later than that, and at least the call's own time after the call. If a unit takes
+//! longer than a millisecond, no unit of a later call fits into the rounding: so the call was the last one
+//! if the arrival, less what has come back, is within it.
 
 pub(crate) mod arrival;
 pub(crate) mod gcra;
@@ -363,26 +365,30 @@ impl<T: RateBased> Algorithm for T {
     /// back since.
     fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         let numbers = &state.numbers;
-        // Waiting callers have their slots already, so no call may come before them.
-        if state.awaits_slot(now) || taken.mark >= numbers.burst {
-            return 0;
-        }
         let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
+        let (moved, reported) = (taken.mark, taken.reset_at.saturating_sub(lingering));
         // The decision rounded its arrival up; it was at least the call's own time after the call.
-        let reported = taken.reset_at.saturating_sub(lingering + MICROS_PER_MILLI);
-        if reported < now {
+        let earliest = reported.saturating_sub(MICROS_PER_MILLI);
+        // Waiting callers have their slots already, so no call may come before them.
+        if state.awaits_slot(now) || earliest < now {
             return 0;
         }
         let own = numbers.time_of(taken.cost.min(numbers.burst)).after(taken.at);
-        let arrival = own.max(Arrival::at(reported));
-        let moved = numbers.time_of(taken.mark);
-        let drained = moved.after(now);
+        let arrival = own.max(Arrival::at(earliest));
+        // A unit of a later call would have moved the arrival by more than the rounding.
+        let is_last = numbers.time_of(1).micros > MICROS_PER_MILLI
+            && (earliest..=reported).contains(&(state.arrival.micros + moved));
+        let until = match arrival.micros.checked_sub(moved) {
+            _ if is_last => state.arrival,
+            Some(micros) => Arrival { micros, ..arrival },
+            None => return 0,
+        };
         // A later arrival than that of the state is not of this state.
-        if arrival <= drained || arrival > state.arrival.plus(moved, numbers.units) {
+        if until <= Arrival::at(now) || until > state.arrival {
             return 0;
         }
-        let rest = arrival.minus(drained, numbers.units);
-        let given = units.min(numbers.used(rest, 0));
+        let rest = until.minus(Arrival::at(now), numbers.units);
+        let given = units.min(numbers.used(until, now));
         // The last unit may have drained in part: then the rest of it comes back.
         let time = numbers.time_of(given).min(rest);
         state.arrival = state.arrival.minus(time, numbers.units);

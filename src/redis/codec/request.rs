@@ -222,8 +222,9 @@ fn push_hold(request: &mut Vec<u8>, hold_key: u16, hold: &HoldId) {
 /// Appends the charge records of an earlier call, by policy. A record of zeros gives nothing back.
 fn push_charge_records(request: &mut Vec<u8>, policies: &PolicySet, taken: &[ChargeRecord]) {
     for index in 0..policies.named().len() {
-        let ChargeRecord { at, reset_at, mark, .. } = taken.get(index).copied().unwrap_or_default();
-        for number in [at, reset_at, mark] {
+        let ChargeRecord { at, reset_at, mark, used, .. } =
+            taken.get(index).copied().unwrap_or_default();
+        for number in [at, reset_at, mark, used] {
             push_double(request, number);
         }
     }

@@ -123,7 +123,8 @@ export class Lease {
     }
     this.#returned += units
     const kept = this.#units - this.#returned
-    return { kind: 'refund', source: 'store', units, atUs, resetAtUs, marks, cost: 0, kept }
+    const used = marks.map(() => 0)
+    return { kind: 'refund', source: 'store', units, atUs, resetAtUs, marks, used, cost: 0, kept }
   }
 
   /**

@@ -192,27 +192,34 @@ fn a_busy_server_is_waited_for() {
     let (runtime, policy) = (runtime(), hundred());
     let mut server = Server::start();
     let connection = server.opened(&runtime);
-    runtime.block_on(until_well(&connection, &policy));
     let _: () = server.run(&[b"CONFIG", b"SET", b"lua-time-limit", b"10"]);
-    let client = server.client();
-    let busy = std::thread::spawn(move || {
-        let mut own = client.get_connection().unwrap();
-        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut own).unwrap_err();
-    });
-    let mut other = server.client().get_connection().unwrap();
-    until("the server is busy", || {
-        let answer = redis::cmd("PING").query::<String>(&mut other);
-        answer.is_err_and(|error| error.code() == Some("BUSY")).then_some(())
-    });
-    let asked = decided(&connection, single(&policy, "b"), LONG);
-    // Long enough for the request to be refused, at most machines; it is decided in any case.
-    for _ in 0..100 {
-        redis::cmd("PING").query::<String>(&mut other).unwrap_err();
-    }
-    redis::cmd("SCRIPT").arg("KILL").query::<()>(&mut other).unwrap();
-    let decision = runtime.block_on(asked).unwrap().remove(0).unwrap();
+    let decided_while_busy = || {
+        runtime.block_on(until_well(&connection, &policy));
+        let client = server.client();
+        let busy = std::thread::spawn(move || {
+            let mut own = client.get_connection().unwrap();
+            redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut own).unwrap_err();
+        });
+        let mut other = server.client().get_connection().unwrap();
+        until("the server is busy", || {
+            let answer = redis::cmd("PING").query::<String>(&mut other);
+            answer.is_err_and(|error| error.code() == Some("BUSY")).then_some(())
+        });
+        let asked = decided(&connection, single(&policy, "b"), LONG);
+        // Long enough for the request to be refused, at most machines; it is decided in any case.
+        for _ in 0..10 {
+            redis::cmd("PING").query::<String>(&mut other).unwrap_err();
+        }
+        redis::cmd("SCRIPT").arg("KILL").query::<()>(&mut other).unwrap();
+        busy.join().unwrap();
+        match runtime.block_on(asked).unwrap().remove(0) {
+            // On a slow machine a health check has seen the server busy. The call has not run.
+            Err(CallFailure::Script(ScriptFailure::Unavailable(_))) => None,
+            answer => Some(answer.unwrap()),
+        }
+    };
+    let decision = (0..50).find_map(|_| decided_while_busy()).unwrap();
     assert_eq!(decision.remaining, 99);
-    busy.join().unwrap();
 }
 
 #[test]

@@ -364,7 +364,7 @@ local function sliding_log(context, source, at)
   end
 
   -- Removes the oldest units after the cumulative number `before`.
-  local function remove_oldest(name, before, refunded, size)
+  local function remove_oldest(name, _, size, before, refunded)
     local first = rank_of(name, before + 1, 0, size)
     local last = rank_of(name, before + refunded + 1, first, size)
     local found = call('ZRANGE', name, to_decimal(last), to_decimal(last), 'WITHSCORES')
@@ -383,8 +383,8 @@ local function sliding_log(context, source, at)
     end
   end
 
-  -- Removes units of the entries from rank `start` to before rank `finish`, which end at the
-  -- cumulative number `own_until`, and lowers the numbers of the entries that follow.
+  -- Removes units of the entries from rank `start` to before `finish`, which end at the cumulative
+  -- number `own_until`, and lowers the numbers of the entries that follow.
   local function remove_own(name, start, finish, own_until, refunded)
     local from = max(start - 1, 0)
     local found = call('ZRANGE', name, to_decimal(from), '-1', 'WITHSCORES')
@@ -404,8 +404,7 @@ local function sliding_log(context, source, at)
         entries[#entries + 1] =
           { score = found[index + 1], time = time, after = after, units = after - last, lag = entry_lag, keep = entry_keep }
       end
-      last = after
-      removed[#removed + 1] = found[index]
+      last, removed[#removed + 1] = after, found[index]
     end
     call('ZREM', name, unpack(removed))
     local arguments = {}
@@ -427,32 +426,24 @@ local function sliding_log(context, source, at)
     if not first or taken.at + max_window <= context.now then
       return 0
     end
-    if log.keep > 0 then
-      first = max(first, log.after - log.keep)
-    end
-    local time = to_decimal(round_up(taken.at))
-    local size, start = call('ZCARD', name), call('ZCOUNT', name, '-inf', '(' .. time)
-    local finish = call('ZCOUNT', name, '-inf', time)
+    first = log.keep > 0 and max(first, log.after - log.keep) or first
+    local size, time = call('ZCARD', name), to_decimal(round_up(taken.at))
+    local start, finish = call('ZCOUNT', name, '-inf', '(' .. time), call('ZCOUNT', name, '-inf', time)
     local _, own_until = entry_at(name, max(finish - 1, 0))
     if finish == 0 or not own_until then
       return 0
     end
     local is_near, own_from = log.keep == 0 and size - start <= MAX_DROPPED, first
-    if is_near and start < size then
-      local _, after, own_units = entry_at(name, start)
-      own_from = max(after and after - own_units or own_until, first)
-    elseif is_near then
-      own_from = own_until
+    if is_near then
+      local _, after, own_units = entry_at(name, min(start, size - 1))
+      own_from = start < size and after and max(after - own_units, first) or own_until
     end
     local refunded = min(units, max(own_until - own_from, 0))
     if refunded == 0 or refunded == log.after - first then
       return refunded, refunded > 0
     end
-    if is_near then
-      remove_own(name, start, finish, own_until, refunded)
-    else
-      remove_oldest(name, first, refunded, size)
-    end
+    local remove = is_near and remove_own or remove_oldest
+    remove(name, start, finish, is_near and own_until or first, refunded)
     return refunded
   end
 

@@ -241,7 +241,7 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
       [limiter, undefined],
       [limiter, id.slice(0, -3)],
       [limiter, Buffer.from('null').toString('base64url')],
-      [limiter, changed(0, 2)],
+      [limiter, changed(0, 1)],
       [limiter, changed(1, [1, 2, 3])],
       [limiter, changed(2, ['a', 'b'])],
       [limiter, changed(2, [7])],

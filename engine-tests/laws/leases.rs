@@ -412,6 +412,6 @@ fn units_of_leases_go_back_within_the_law_because_keys_have_marks() {
         }
         run.with(&[]).used().iter().map(|used| used.cost).sum::<u64>()
     });
-    // Before keys had marks, the second figure was 178.
-    assert_eq!(used_at_once, [94, 99], "the law: 100");
+    // Before keys had marks, they were 94 and 178.
+    assert_eq!(used_at_once, [100, 100], "the law: 100");
 }

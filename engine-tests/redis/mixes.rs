@@ -109,7 +109,10 @@ fn is_of(name: &[u8], number: usize) -> bool {
 
 /// Whether a state is a log past its reset time: any call may drop it.
 fn is_settled_log(now: u64) -> impl Fn(&(usize, &Kept)) -> bool {
-    move |(_, (state, _))| matches!(state, State::Log(_)) && state.reset_at() <= now
+    move |(_, (state, _))| {
+        let state = state.unmarked();
+        matches!(state, State::Log(_)) && state.reset_at() <= now
+    }
 }
 
 /// Whether a policy records the first call on a key even if it refuses it.

@@ -265,6 +265,12 @@ local function rate(context, source, at)
       m, part = earliest, 0
     end
     m = m - taken.moved
+    -- However others have moved it, the call's stretch began no earlier than the call.
+    local left_m, left_p = time_of(math.min(max_units + taken.kept, most), q, r, n)
+    left_m = left_m + taken.at
+    if left_m > m or (left_m == m and left_p > part) then
+      m, part = left_m, left_p
+    end
     -- A unit of a later call would have moved the arrival by more than the rounding.
     local latest = micros[key] + taken.moved
     if q > 1000 and latest >= earliest and latest <= reported then

@@ -30,7 +30,7 @@ local function sliding_window_list_take(context, at, first, last, costs)
     local new_reset_at = new_end + span
     if
       context.now >= reset_at or newest_end <= horizon or newest_end > max_end
-      or reset_at - newest_end ~= span or new_end % width ~= 0 or after + cost >= LIMIT
+      or reset_at - newest_end ~= span or newest_end % width ~= 0 or after + cost >= LIMIT
       or retain_until(new_end, new_reset_at) ~= retain_until(newest_end, reset_at)
     then
       return

@@ -164,7 +164,9 @@ local function token_bucket_interval(context, source, at)
     local own = math.max(math.max(taken.used, taken.cost) - since, 0)
     local refills = refills_for(math.max(full - anchor, 0), interval)
     local reported = math.max(refills - 1, 0) * refill_tokens
-    local charged = math.max(math.max(own, reported) - taken.moved, 0)
+    local by_order = math.max(own, reported) - taken.moved
+    -- However others have moved them, the refills since returned no more of the call's units.
+    local charged = math.max(by_order, units + taken.kept - since, 0)
     -- More than the used units are not of this state.
     if anchor > now or charged > used then
       return 0

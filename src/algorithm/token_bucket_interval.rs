@@ -277,7 +277,9 @@ impl Algorithm for IntervalBucket {
         let own = taken.used.max(taken.cost).saturating_sub(since);
         let refills = full_at.saturating_sub(anchor).div_ceil(every);
         let reported = refills.saturating_sub(1).saturating_mul(tokens);
-        let charged = own.max(reported).saturating_sub(taken.mark);
+        let by_order = own.max(reported).saturating_sub(taken.mark);
+        // However others have moved them, the refills since returned no more of the call's units.
+        let charged = by_order.max((units + taken.kept).saturating_sub(since));
         // More than the used units are not of this state.
         let given = if anchor > now || charged > used { 0 } else { units.min(charged) };
         if given > 0 {
@@ -468,7 +470,7 @@ mod tests {
         assert_eq!(bucket.refund(&mut state, 2 * SECOND + 500, 3, taken), 3);
         assert_eq!((state.anchor, state.used), (2 * SECOND + 100, 2));
         assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 10);
-        assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, again), 2);
+        assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 6, again), 2);
         assert_eq!(state.reset_at(), 2 * SECOND + 600, "a full bucket does not tick");
         assert_eq!(
             bucket.refund(&mut state, 2 * SECOND + 600, 9, ChargeRecord { mark: 5, ..taken }),

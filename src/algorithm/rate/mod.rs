@@ -38,6 +38,9 @@
 //! returns units of other calls, and the law holds of the admitted units less the refunded ones:
 //! without the refunded calls the arrival would never have been later.
 //!
+//! What has come back since may have been of later calls, which do not move the stretch. It began no
+//! earlier than its call, so it ends no earlier than the call's units last from then on.
+//!
 //! A decision reports its arrival in whole milliseconds, rounded up, so the arrival itself may be a
 //! millisecond earlier. From then on nothing comes back: the state may be that of later calls. Until
 //! then the arrival is later than that, and at least the call's own time after the call. If a unit takes
@@ -378,11 +381,10 @@ impl<T: RateBased> Algorithm for T {
         // A unit of a later call would have moved the arrival by more than the rounding.
         let is_last = numbers.time_of(1).micros > MICROS_PER_MILLI
             && (earliest..=reported).contains(&(state.arrival.micros + moved));
-        let until = match arrival.micros.checked_sub(moved) {
-            _ if is_last => state.arrival,
-            Some(micros) => Arrival { micros, ..arrival },
-            None => return 0,
-        };
+        let by_order = Arrival { micros: arrival.micros.saturating_sub(moved), ..arrival };
+        // However others have moved it, the call's stretch began no earlier than the call.
+        let left = numbers.time_of((units + taken.kept).min(numbers.burst)).after(taken.at);
+        let until = if is_last { state.arrival } else { by_order.max(left) };
         // A later arrival than that of the state is not of this state.
         if until <= Arrival::at(now) || until > state.arrival {
             return 0;

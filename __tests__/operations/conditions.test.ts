@@ -1,5 +1,5 @@
 /** The behaviour if the condition of a promise does not hold: docs/promises.md lists the cases. */
-import { fixedWindow, gcra, MemoryStore, RateLimiter, tokenBucket } from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, tokenBucket } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 
 const HOUR_MS = 3_600_000
@@ -60,6 +60,43 @@ test('a refund of a partly drained unit gives back the rest, and counts as one',
   // Half a second's worth of the two units has drained, and half a second's worth was refunded.
   expect(await limiter.peek('a')).toMatchObject({ remaining: 1, resetAfterMs: 1_000 })
   expect(await limiter.refund(decision)).toBe(0)
+})
+
+test('a refund counts what other refunds have given back since', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 100, period: '1s' }), stored())
+  const [first, second] = [await limiter.take('a', 50), await limiter.take('a', 50)]
+  expect(await limiter.refund(first)).toBe(50)
+  // The units of the second call now drain within half a second.
+  clock.advance(510)
+  await limiter.take('a', 100)
+  expect(await limiter.refund(second)).toBe(0)
+  expect((await limiter.peek('a', 0)).remaining).toBe(0)
+})
+
+test('a fast rate gives nothing back of a call that has drained within the last millisecond', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 100_000, period: '1s', burst: 50 }), stored())
+  const first = await limiter.take('a', 50)
+  clock.advance(0.5)
+  await limiter.take('a', 50)
+  expect(await limiter.refund(first)).toBe(0)
+  expect((await limiter.take('a', 1)).allowed).toBe(false)
+})
+
+test('a fixed window whose first call comes back begins anew with the units that remain', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1s' }), stored())
+  const first = await limiter.take('a')
+  clock.advance(900)
+  const others = [await limiter.take('a'), await limiter.take('a')]
+  expect(await limiter.refund(first)).toBe(1)
+  await limiter.take('a')
+  clock.advance(100)
+  // Otherwise 6 units would be admitted within 100 ms: the law is 5.
+  expect((await limiter.take('a')).allowed).toBe(false)
+  // The window ends a second after the refund, on a whole millisecond.
+  expect((await limiter.peek('a', 0)).resetAfterMs).toBeLessThanOrEqual(901)
+  expect(await limiter.refund(others[0] as Decision<'default'>)).toBe(1)
+  clock.advance(901)
+  expect((await limiter.take('a', 3)).allowed).toBe(true)
 })
 
 // promise: refund-closed-window

@@ -23,6 +23,45 @@ describe.each(BACKENDS)('refund: $name', (backend) => {
     },
   )
 
+  test.each(Object.entries<Policy<never>>(SAMPLES))(
+    '%s: after a reset, units of earlier calls do not come back, and those of later calls do',
+    async (_, policy) => {
+      const limiter = backend.limiter(policy)
+      const early = await limiter.take('a', 6)
+      await limiter.reset('a')
+      const late = await limiter.take('a', 5)
+      expect(await limiter.refund(anything(early))).toBe(0)
+      expect((await limiter.peek('a', 0)).remaining).toBe(5)
+      expect(await limiter.refund(anything(late), 2)).toBe(2)
+      expect((await limiter.peek('a', 0)).remaining).toBe(7)
+      const copy = JSON.parse(JSON.stringify(late))
+      expect(await limiter.refund(copy, 3, { key: 'a' } as never)).toBe(3)
+      expect((await limiter.peek('a', 0)).remaining).toBe(10)
+    },
+  )
+
+  test('after a call under other numbers, units of earlier calls do not come back', async () => {
+    const limiter = backend.limiter(gcra({ limit: 10, period: '10h' }))
+    const early = await limiter.take('a', 5)
+    await limiter.override('a', { limit: 10, period: '5h' }, { ttl: '1h' })
+    const late = await limiter.take('a', 2)
+    expect(await limiter.refund(early)).toBe(0)
+    expect((await limiter.peek('a', 0)).remaining).toBe(3)
+    expect(await limiter.refund(late)).toBe(2)
+    expect((await limiter.peek('a', 0)).remaining).toBe(5)
+  })
+
+  test('a reservation is not refunded after a reset', async () => {
+    const limiter = backend.limiter(gcra({ limit: 10, period: '10h' }))
+    const early = await limiter.take('a', 3)
+    const reservation = await limiter.reserve('a', 4)
+    await limiter.reset('a')
+    await limiter.take('a', 8)
+    expect(await limiter.refund(early)).toBe(0)
+    expect(reservation.allowed && (await reservation.commit(1))).toMatchObject({ settled: false })
+    expect((await limiter.peek('a', 0)).remaining).toBe(2)
+  })
+
   test('decisions of takeMany and takeUpTo can be refunded, too', async () => {
     const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h' }))
     const [first, second] = await limiter.takeMany(['a', 'b'], [2, 3])

@@ -148,15 +148,9 @@ impl From<Expected> for Alone {
     fn from(expected: Expected) -> Self {
         let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
         let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-        let limits = vec![LimitReport {
-            limit,
-            capacity: limit,
-            remaining,
-            retry_after_ms,
-            reset_after_ms,
-            mark: 0,
-        }];
-        Self { status, several: LimitReports { reported: 0, limits: limits.into() } }
+        let (capacity, mark) = (limit, 0);
+        let one = LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark };
+        Self { status, several: LimitReports { reported: 0, limits: vec![one].into() } }
     }
 }
 

@@ -136,7 +136,7 @@ impl SlidingWindow {
     /// Whether a policy with these numbers wrote the buckets last, as far as they show it.
     fn wrote(&self, buckets: &Buckets) -> bool {
         let is_own = |newest: &UnitEntry| {
-            newest.time.is_multiple_of(self.width) && newest.time + self.span == buckets.reset_at
+            newest.time + self.span == buckets.reset_at && newest.time.is_multiple_of(self.width)
         };
         buckets.entries.back().is_none_or(is_own)
     }
@@ -231,13 +231,15 @@ impl Algorithm for SlidingWindow {
     }
 
     fn rewrites(&self, state: &SlidingState, now: Micros) -> Rewrites {
-        let newest = state.0.as_ref().and_then(|buckets| buckets.entries.back());
-        let latest_end = self.start(now) + self.width + self.span;
-        let is_ahead = newest.is_some_and(|newest| newest.time > latest_end);
-        match &state.0 {
-            _ if is_ahead => Rewrites::Always,
-            Some(buckets) if !self.wrote(buckets) => Rewrites::IfAdmitted,
-            _ => Rewrites::Never,
+        let Some(buckets) = &state.0 else { return Rewrites::Never };
+        let Some(newest) = buckets.entries.back() else { return Rewrites::Never };
+        // The first condition, which nearly never holds, spares nearly all calls a division.
+        let is_ahead =
+            newest.time > now + self.span && newest.time > self.start(now) + self.width + self.span;
+        match is_ahead {
+            true => Rewrites::Always,
+            false if self.wrote(buckets) => Rewrites::Never,
+            false => Rewrites::IfAdmitted,
         }
     }
 

@@ -229,6 +229,22 @@ impl Policy {
         outcome
     }
 
+    /// [`normalize`](Algorithm::normalize) of a state with a mark, of another algorithm, or that is
+    /// repaired.
+    #[cold]
+    pub(super) fn normalize_other(&self, state: &mut State, now: Micros) {
+        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
+            return state.change_after_mark(|state| self.normalize(state, now));
+        }
+        self.charge(state, now, 0);
+        with_algorithm!(self, state.unmarked_mut(), algorithm, own => {
+            algorithm.normalize(own, now);
+        }, else {
+            *state = self.initial_state();
+        });
+        state.extend_mark();
+    }
+
     /// Whether a state without a mark is one of this algorithm.
     fn is_own(&self, state: &State) -> bool {
         with_algorithm!(self, state, _algorithm, _own => true, else false)

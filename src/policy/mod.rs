@@ -17,7 +17,7 @@ use crate::algorithm::{
     WindowState, preview_of_copy, single_limit_status,
 };
 use crate::calendar::{Calendar, Every};
-use crate::policy::mark::{Mark, Marked};
+use crate::policy::mark::Marked;
 use crate::protocol::{POLICY_KINDS, policy_kind};
 use crate::time::Micros;
 
@@ -317,16 +317,12 @@ impl Algorithm for Policy {
     }
 
     fn normalize(&self, state: &mut State, now: Micros) {
-        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
-            return state.change_after_mark(|state| self.normalize(state, now));
-        }
-        self.charge(state, now, 0);
-        with_algorithm!(self, state.unmarked_mut(), algorithm, own => {
-            algorithm.normalize(own, now);
-        }, else {
-            *state = self.initial_state();
-        });
-        state.extend_mark();
+        with_algorithm!(self, &mut *state, algorithm, own => {
+            if algorithm.rewrites(own, now) != Rewrites::Always {
+                return algorithm.normalize(own, now);
+            }
+        }, else ());
+        self.normalize_other(state, now);
     }
 
     fn rewrites(&self, state: &State, now: Micros) -> Rewrites {

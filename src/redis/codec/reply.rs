@@ -157,18 +157,11 @@ impl<'a> ReplyReader<'a> {
             ..=COMMON_STATE_DOUBLES => self.state::<COMMON_STATE_DOUBLES>(codec, is_other)?,
             _ => self.state::<MAX_STATE_DOUBLES>(codec, is_other)?,
         };
-        let blocked_until = match code & outcome::BLOCKED {
-            0 => 0,
-            _ => self.extra(&mut [0], 1)?[0],
-        };
-        let ban_step = match code & outcome::BANNED {
-            0 => 0,
-            _ => self.extra(&mut [0], 1)?[0],
-        };
-        let mark = match code & outcome::MARKED {
-            0 => 0,
-            _ => self.extra(&mut [0], 1)?[0],
-        };
+        let mut details = [0; 3];
+        if code & (outcome::BLOCKED | outcome::BANNED | outcome::MARKED) > 0 {
+            self.details(code, &mut details)?;
+        }
+        let [blocked_until, ban_step, mark] = details;
         let outcome = match code % outcome::OTHER_NUMBERS {
             outcome::ADMITTED => Outcome::Admitted,
             outcome::REFUSED => Outcome::Refused,
@@ -180,6 +173,17 @@ impl<'a> ReplyReader<'a> {
         };
         let state = state.ok_or(CallError::Malformed)?;
         Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark })
+    }
+
+    /// Reads the end of a block, the step of a ban and the mark, as far as the code says that they
+    /// follow.
+    #[cold]
+    fn details(&mut self, code: u8, details: &mut [u64; 3]) -> Result<(), CallError> {
+        let codes = [outcome::BLOCKED, outcome::BANNED, outcome::MARKED];
+        for (detail, _) in details.iter_mut().zip(codes).filter(|(_, one)| code & one > 0) {
+            *detail = self.extra(&mut [0], 1)?[0];
+        }
+        Ok(())
     }
 
     /// Reads the next state, of at most `MAX` doubles. `None` if it is invalid.

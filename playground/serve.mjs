@@ -1,5 +1,5 @@
 // Serves the built playground, on localhost only: `npm run playground`, and `npx tollgate playground` in the
-// package. As a program, its argument is the port; 0 picks a free one.
+// package. As a program, its arguments are the port, of which 0 picks a free one, and the folder of the build.
 import { createReadStream, existsSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { dirname, extname, join, resolve } from 'node:path'
@@ -47,7 +47,7 @@ function fileOf(folder, url = '/') {
 
 if (process.argv[1] !== undefined && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
   try {
-    console.log(await serve(join(HERE, 'dist'), Number(process.argv[2] ?? 4321)))
+    console.log(await serve(process.argv[3] ?? join(HERE, 'dist'), Number(process.argv[2] ?? 4321)))
   } catch (error) {
     console.error(`${error.message}; another port: npm run playground -- 4322`)
     process.exitCode = 1

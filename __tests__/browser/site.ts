@@ -32,10 +32,14 @@ export class Site {
     readonly browser: Browser,
   ) {}
 
-  /** Builds the playground and serves it as `npm run playground` does. */
+  /**
+   * Builds the playground and serves it as `npm run playground` does. Each test file has a build of its
+   * own: a page never loads a script that another file's build is writing.
+   */
   static async start(): Promise<Site> {
-    execFileSync(process.execPath, ['playground/build.mjs'], { cwd: ROOT })
-    const server = spawn(process.execPath, ['playground/serve.mjs', '0'], { cwd: ROOT, stdio: 'pipe' })
+    const folder = join(ROOT, 'target', 'playground', `site-${process.pid}`)
+    execFileSync(process.execPath, ['playground/build.mjs', folder], { cwd: ROOT })
+    const server = spawn(process.execPath, ['playground/serve.mjs', '0', folder], { cwd: ROOT, stdio: 'pipe' })
     const [line] = await once(server.stdout, 'data')
     return new Site(String(line).trim(), server, await startBrowser())
   }

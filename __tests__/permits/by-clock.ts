@@ -6,7 +6,10 @@ import { until } from '../servers/until.js'
 /** Lets a store's limiters renew permits and wait by a clock that the test advances. For those that are made later. */
 export function byClock(store: RedisStore): TestClock {
   const clock = new TestClock()
-  Object.defineProperty(store, 'waitingTime', { value: timeOf(clock), configurable: true })
+  const time = timeOf(clock)
+  Object.defineProperty(store, 'waitingTime', { value: time, configurable: true })
+  // The share of a process states by the engine's clock when it decided.
+  Object.defineProperty(store, 'engine', { value: { ...store.engine, elapsedMs: time.elapsedMs }, configurable: true })
   return clock
 }
 

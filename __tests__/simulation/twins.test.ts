@@ -1,7 +1,7 @@
-/** The long simulation, of all stores. `quick.test.ts` has a short one. */
+/** The simulation of all stores. `quick.test.ts` is a short one, and `npm run test:deep -- twins` a long one. */
 import { simulate } from './simulation.js'
 
-const { TOLLGATE_SIMULATED = 1_000_000, TOLLGATE_SEED = 42, TOLLGATE_SCENE = 0 } = process.env
+const { TOLLGATE_SIMULATED = 100_000, TOLLGATE_SEED = 42, TOLLGATE_SCENE = 0 } = process.env
 
 jest.setTimeout(3_600_000)
 

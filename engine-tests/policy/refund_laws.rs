@@ -445,6 +445,7 @@ impl Run {
     }
 }
 
+// promise: each-law-holds-units
 #[test]
 fn units_admitted_less_those_that_came_back_keep_every_law() {
     let mut steps = 0;
@@ -459,6 +460,7 @@ fn units_admitted_less_those_that_came_back_keep_every_law() {
     }
 }
 
+// promise: each-law-holds-units
 /// Reservations of 4,000 units that use about 350, as of a language model, with random durations.
 #[test]
 fn reserved_estimates_keep_the_law_in_actual_units() {

@@ -166,11 +166,11 @@ fn equal(
         let settled_logs = (0..).zip(&kept).filter(is_settled_log(now));
         let settled_logs: Vec<usize> = settled_logs.map(|(number, _)| number).collect();
         let may_change = |name: &[u8]| settled_logs.iter().any(|&number| is_of(name, number));
-        // A call also drops metadata that has ended.
-        let drops = kept.iter().any(|(_, extras)| {
+        // A call also drops metadata and marks that have ended.
+        let drops = kept.iter().any(|(state, extras)| {
             let mut rest = extras.clone();
             rest.drop_ended(now);
-            rest != *extras
+            rest != *extras || state.clone().drop_ended_mark(now)
         });
         on(&policies, &mut kept, which, now, &operation);
         if takes(&operation)

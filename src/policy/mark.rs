@@ -125,24 +125,14 @@ impl State {
         if mark.until > now { mark } else { Mark::default() }
     }
 
-    /// Drops a mark that has ended, when the state is changed.
-    pub(crate) fn drop_ended_mark(&mut self, now: Micros) {
-        if let Self::Marked(marked) = self
-            && marked.mark.until <= now
-        {
+    /// Drops a mark that has ended. Returns whether there was one.
+    pub fn drop_ended_mark(&mut self, now: Micros) -> bool {
+        let Self::Marked(marked) = self else { return false };
+        let has_ended = marked.mark.until <= now;
+        if has_ended {
             *self = mem::replace(&mut marked.state, Self::NONE);
         }
-    }
-
-    /// Changes a state whose mark has ended. If the state stays as it is, the mark stays, too: after a
-    /// clock step a store that was not written must have the same state as one that was asked.
-    pub(crate) fn change_after_mark<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
-        let mut state = self.unmarked().clone();
-        let result = change(&mut state);
-        if state != *self.unmarked() {
-            *self = state;
-        }
-        result
+        has_ended
     }
 
     /// Makes a mark last as long as the state.
@@ -186,8 +176,7 @@ impl Policy {
     /// [`charge`](Algorithm::charge) of a state with a mark, or of another algorithm.
     #[cold]
     pub(super) fn charge_other(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
-        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
-            state.drop_ended_mark(now);
+        if state.drop_ended_mark(now) {
             return self.charge(state, now, cost);
         }
         let State::Marked(marked) = state else {
@@ -233,8 +222,8 @@ impl Policy {
     /// repaired.
     #[cold]
     pub(super) fn normalize_other(&self, state: &mut State, now: Micros) {
-        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
-            return state.change_after_mark(|state| self.normalize(state, now));
+        if state.drop_ended_mark(now) {
+            return self.normalize(state, now);
         }
         self.charge(state, now, 0);
         with_algorithm!(self, state.unmarked_mut(), algorithm, own => {
@@ -278,9 +267,7 @@ impl Policy {
         if taken.reset_at <= now || taken.reset_at - rounding.min(taken.reset_at) < now {
             return 0;
         }
-        if state.mark().until > 0 && state.mark_at(now) == Mark::default() {
-            return state.change_after_mark(|state| self.refund(state, now, units, taken));
-        }
+        state.drop_ended_mark(now);
         let mut mark = state.mark();
         let Some(moved) = mark.moved_since(taken.mark) else { return 0 };
         let taken = ChargeRecord { mark: moved, ..taken };

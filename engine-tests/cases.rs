@@ -1,5 +1,7 @@
 //! The number of cases that a property test runs.
 
+use std::ops::Range;
+
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -23,4 +25,12 @@ pub(crate) fn cases(count: u32) -> ProptestConfig {
         failure_persistence: Some(Box::new(kept)),
         ..ProptestConfig::with_cases(u32::try_from(scaled).unwrap_or(u32::MAX))
     }
+}
+
+/// The seeds of a test that draws its cases itself: as many as [`cases`], from another start for each
+/// `PROPTEST_RNG_SEED`.
+pub(crate) fn seeds(count: u32) -> Range<u64> {
+    let drawn = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok());
+    let first = drawn.unwrap_or(1_u64) << 32;
+    first..first + u64::from(cases(count).cases)
 }

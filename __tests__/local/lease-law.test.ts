@@ -319,7 +319,8 @@ class Schedule {
     }
     const { units, local } = admitted
     admitted.units = 0
-    const refund: Operation = { kind: 'refund', source: 'lease', units, atUs: 0, resetAtUs: [] }
+    const unused = { atUs: 0, resetAtUs: [], marks: [], used: [], cost: 0, kept: 0 }
+    const refund: Operation = { kind: 'refund', source: 'lease', units, ...unused }
     this.#onAnswer(process, local.execute(keys, refund), ({ units: refunded }) => {
       admitted.units = units - refunded
     })

@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use proptest::prelude::Rng as _;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use tollgate::algorithm::{
     Algorithm as _, BucketLayout, CalendarWindow, ChargeRecord, FixedWindow, Gcra, IntervalBucket,
     KeyState as _, LeakyBucket, Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow,
@@ -21,22 +23,23 @@ use tollgate::policy::execute::{Execution, KeyMetadata};
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::PolicySet;
 
+use crate::cases::seeds;
 use crate::laws::trace::START;
 use crate::policy::multi_policy::{Kept, on, unused};
 use crate::redis::operations::taken;
 
 const STEPS: usize = 250;
-const TRACES: u32 = 400;
+const TRACES: u32 = 4_000;
 
-/// Splitmix64.
-struct Random(u64);
+struct Random(TestRng);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()))
+    }
+
     fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % most
+        self.0.next_u64() % most
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> T {
@@ -209,7 +212,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = any_spec(&mut random);
         let sets: Vec<_> = spec.versions.iter().cloned().map(PolicySet::single).collect();
         let kept = unused(&sets[0]);
@@ -448,14 +451,10 @@ impl Run {
 // promise: each-law-holds-units
 #[test]
 fn units_admitted_less_those_that_came_back_keep_every_law() {
-    let mut steps = 0;
-    for seed in 0..u64::from(crate::cases::cases(TRACES).cases) {
+    for seed in seeds(TRACES) {
         let mut run = Run::new(seed);
         for step in 0..STEPS {
-            steps += 1;
-            if let Err(excess) = run.step() {
-                panic!("seed {seed}, step {step}, {steps} steps in all: {excess}");
-            }
+            run.step().unwrap_or_else(|excess| panic!("seed {seed}, step {step}: {excess}"));
         }
     }
 }

@@ -244,7 +244,7 @@ describe.each([fixedWindow({ limit: 12, window: '1h' }), gcra({ limit: 12, perio
           // The key's name is internal to the store: find the key that it made.
           await limiter.take('foreign')
           const [name = ''] = await server.command<string[]>('KEYS', '*foreign*')
-          await limiter.reset('foreign')
+          await server.command('DEL', name)
           await server.command(write as string, name, value as string)
           const others = Array.from({ length: 43 }, (_, index) => `other-${index}`)
           const outcomes = await calls(limiter, ['foreign', ...Array(20).fill('shared'), ...others])

@@ -135,8 +135,8 @@ describe('the staging', () => {
     const sizes = [['package', release.main] as const, [platform, release.platform] as const]
     for (const [name, { unpackedSize, size }] of sizes.filter(([name]) => name === 'package' || stated.has(name))) {
       const [unpacked, packed] = stated.get(name) ?? []
-      expect(Math.abs(unpackedSize / 1e6 - Number(unpacked))).toBeLessThanOrEqual(0.15)
-      expect(Math.abs(size / 1e6 - Number(packed))).toBeLessThanOrEqual(0.15)
+      expect(Math.abs(unpackedSize / 1e6 / Number(unpacked) - 1)).toBeLessThanOrEqual(0.1)
+      expect(Math.abs(size / 1e6 / Number(packed) - 1)).toBeLessThanOrEqual(0.1)
     }
   })
 

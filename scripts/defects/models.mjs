@@ -1,11 +1,11 @@
-/** Defects that the models must find. By name: the file, the current text, and the defective text. */
+/** Defects in what threads share. `npm run models` finds each. */
 
 const STORE = 'src/memory/mod.rs'
 const TASK = 'src/redis/inline_io/inline_task.rs'
 const OWNERSHIP = 'src/redis/inline_io/read_ownership.rs'
 const SOCKET = 'src/redis/inline_io/socket.rs'
 
-export const MUTATIONS = {
+export default {
   'capacity that is claimed in two steps': [
     STORE,
     `        let claim = |held| (held < self.max_keys).then_some(held + 1);

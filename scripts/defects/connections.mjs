@@ -1,0 +1,49 @@
+/** Defects of connections and clusters. The simulation of connections finds each within the seeds of the gate. */
+
+const SENDER = 'src/redis/connection/sender.rs'
+const ROUTER = 'src/redis/cluster/router.rs'
+
+export default {
+  'a resend after an unknown result': [
+    SENDER,
+    `            state.report_broken(session_id);
+            return pending.fail(&ScriptFailure::Broken(why));`,
+    `            state.report_broken(session_id);
+            let _ = why;
+            return Some(pending);`,
+  ],
+  'a dropped deadline': [
+    SENDER,
+    'timeout_at(pending.deadline, &mut sending).await',
+    'timeout_at(pending.deadline + RETRY_PAUSE * 1_000, &mut sending).await',
+  ],
+  'a swapped order': [
+    SENDER,
+    'for mut pending in std::mem::take(&mut retries) {',
+    'for mut pending in std::mem::take(&mut retries).into_iter().rev() {',
+  ],
+  'a new request before the requests that are sent again': [
+    SENDER,
+    'let may_start = retries.is_empty() && in_flight.len() < MAX_IN_FLIGHT;',
+    'let may_start = in_flight.len() < MAX_IN_FLIGHT;',
+  ],
+  'in a cluster, a resend after an unknown result': [
+    ROUTER,
+    `                    self.queues.complete(slot, []);
+                    self.fail(request, &failure);
+                    self.advance(slot);`,
+    `                    let _ = &failure;
+                    self.queues.complete(slot, [request]);
+                    self.advance(slot);`,
+  ],
+  'in a cluster, a swapped order': [
+    'src/redis/cluster/slot_queues.rs',
+    'while let Some(request) = queue.retries.pop_back() {',
+    'while let Some(request) = queue.retries.pop_front() {',
+  ],
+  'in a cluster, a call that is sent again after its deadline': [
+    ROUTER,
+    'if request.is_reported() {\n            self.queues',
+    'if false {\n            self.queues',
+  ],
+}

@@ -9,7 +9,7 @@
 --@include sliding_window/general.lua
 --@include sliding_window/list.lua
 --@include sliding_window/hash.lua
---@include sliding_log.lua
+--@include sliding_log/general.lua
 --@include concurrency/general.lua
 
 local algorithms = {

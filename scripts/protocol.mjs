@@ -27,7 +27,7 @@ const SCRIPT_ALGORITHMS = [
   ['TOKEN_BUCKET_INTERVAL', 'lua/token_bucket_interval/'],
   ['SLIDING_WINDOW_LIST', 'lua/sliding_window/list.lua'],
   ['SLIDING_WINDOW_HASH', 'lua/sliding_window/hash.lua'],
-  ['SLIDING_LOG', 'lua/sliding_log.lua'],
+  ['SLIDING_LOG', 'lua/sliding_log/general.lua'],
   ['CONCURRENCY', 'lua/concurrency/'],
 ]
 

@@ -138,7 +138,7 @@ pub enum ScriptAlgorithm {
     SlidingWindowList = 5,
     /// `lua/sliding_window/hash.lua`
     SlidingWindowHash = 6,
-    /// `lua/sliding_log.lua`
+    /// `lua/sliding_log/general.lua`
     SlidingLog = 7,
     /// `lua/concurrency/`
     Concurrency = 8,
@@ -250,7 +250,8 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("sliding_counter/general.lua", include_str!("../lua/sliding_counter/general.lua")),
     ("sliding_counter/policy.lua", include_str!("../lua/sliding_counter/policy.lua")),
     ("sliding_counter/take.lua", include_str!("../lua/sliding_counter/take.lua")),
-    ("sliding_log.lua", include_str!("../lua/sliding_log.lua")),
+    ("sliding_log/general.lua", include_str!("../lua/sliding_log/general.lua")),
+    ("sliding_log/refund.lua", include_str!("../lua/sliding_log/refund.lua")),
     ("sliding_window/general.lua", include_str!("../lua/sliding_window/general.lua")),
     ("sliding_window/hash.lua", include_str!("../lua/sliding_window/hash.lua")),
     ("sliding_window/list.lua", include_str!("../lua/sliding_window/list.lua")),

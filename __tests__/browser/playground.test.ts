@@ -1,6 +1,7 @@
 /** The playground in a real browser: its numbers equal the engine's, and it is accessible. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import type { AxeResults } from 'axe-core'
 import type { Page } from 'playwright-core'
 import { ALGORITHM_NAMES } from '../../playground/model/algorithms.js'
@@ -41,7 +42,7 @@ test('the engine of the playground is built without its Redis code', () => {
     const { hexadecimal } = built(`../../wasm/${name}.js`) as { hexadecimal: string }
     return worker.includes(hexadecimal.slice(50_000, 51_000))
   }
-  const worker = readFileSync('playground/dist/worker.js', 'latin1')
+  const worker = readFileSync(join(site.folder, 'worker.js'), 'latin1')
   expect([hasModule('inlined'), hasModule('redis-inlined')]).toEqual([true, false])
 })
 

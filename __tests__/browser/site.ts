@@ -28,6 +28,8 @@ export interface OpenPage {
 export class Site {
   private constructor(
     readonly address: string,
+    /** The folder of the build. */
+    readonly folder: string,
     readonly server: ChildProcess,
     readonly browser: Browser,
   ) {}
@@ -41,7 +43,7 @@ export class Site {
     execFileSync(process.execPath, ['playground/build.mjs', folder], { cwd: ROOT })
     const server = spawn(process.execPath, ['playground/serve.mjs', '0', folder], { cwd: ROOT, stdio: 'pipe' })
     const [line] = await once(server.stdout, 'data')
-    return new Site(String(line).trim(), server, await startBrowser())
+    return new Site(String(line).trim(), folder, server, await startBrowser())
   }
 
   async open({ hash = '', width = 1_280, height = 900, colours = 'light' }: Visit = {}): Promise<OpenPage> {

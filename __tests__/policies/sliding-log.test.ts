@@ -189,6 +189,18 @@ describe('over Redis', () => {
     expect(statuses.filter(({ allowed }) => allowed)).toHaveLength(3)
   })
 
+  test('a log whose only entry is refunded in part keeps its TTL', async () => {
+    const limiter = new RateLimiter(slidingLog({ limit: 9, window: '1h' }), {
+      store: redis.store,
+      prefix: 'refunded-log',
+    })
+    const decision = await limiter.take('a', 5)
+    expect(await limiter.refund(decision, 2)).toBe(2)
+    expect((await limiter.peek('a')).remaining).toBe(6)
+    const [name = ''] = await redis.server.command<string[]>('KEYS', 'refunded-log*')
+    expect(await redis.server.command('PTTL', name)).toBeGreaterThan(0)
+  })
+
   test('countRefused: a caller that keeps trying stays refused', async () => {
     const policy = slidingLog({ limit: 1, window: '1s', countRefused: true })
     const limiter = new RateLimiter(policy, { store: redis.store, prefix: 'counting' })

@@ -51,7 +51,7 @@ export default {
   ],
   'a peek at a blocked log counts the call': [
     [
-      'lua/sliding_log.lua',
+      'lua/sliding_log/general.lua',
       'if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then',
       'if context.is_peek and counts_refused then',
     ],

@@ -1,4 +1,4 @@
-//! The codec of `lua/sliding_log.lua`.
+//! The codec of `lua/sliding_log/general.lua`.
 
 use super::metadata::split;
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, StoredMetadata, decimal, push_double};

@@ -165,9 +165,12 @@ fn in_words(decision: Decision) -> String {
         Status::Blocked => "blocked",
         Status::Impossible => "impossible",
     };
-    format!(
-        "{status}, {remaining} of {capacity}, retry {retry_after_ms} ms, reset {reset_after_ms} ms"
-    )
+    // An allowed decision has the mark of its key in the place of the retry time.
+    let retry = match decision.status {
+        Status::Allowed | Status::AllowedLast => format!("mark {retry_after_ms}"),
+        _ => format!("retry {retry_after_ms} ms"),
+    };
+    format!("{status}, {remaining} of {capacity}, {retry}, reset {reset_after_ms} ms")
 }
 
 /// Writes the record of all scenarios.

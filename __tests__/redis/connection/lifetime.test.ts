@@ -87,6 +87,11 @@ test('worker threads terminated during a call do not affect their process', asyn
   expect(Number(used)).toBeGreaterThan(32)
 })
 
+test('threads that use Redis in turn all reach it, also when no thread has the addon loaded between them', async () => {
+  await server.begin()
+  expect(await run('workers-in-turn.mjs', server.url, '60', `${PATIENT_MS}`).ended).toEqual(well('60'))
+})
+
 describe('close', () => {
   /** Starts 10,000 calls, closes immediately, and returns the outcomes and the count. */
   async function closed(options: Partial<RedisStoreOptions>, what: 'limiter' | 'store') {

@@ -38,7 +38,7 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,yield-tick}',
-      'client/{answer,client,fetch,options}',
+      'client/{answer,client,contexts,fetch,options}',
       'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest,terminal}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',

@@ -149,6 +149,12 @@ describe('calls resolve in the async context in which they were made', () => {
     expect(context.getStore()).toBeUndefined()
   }
 
+  // Leases, permits, waits, watched policies and clients set timers, and live longer than the call that starts them.
+  test('and nothing that outlives them keeps it', async () => {
+    await server.begin()
+    expect(await run('contexts.mjs', server.url).ended).toEqual(well('[]'))
+  })
+
   // Two calls are a batch that waits for the end of the tick; 300 fill batches, which are sent
   // within a caller's own call.
   test.each([2, 300])('%i callers', async (count) => {

@@ -87,7 +87,7 @@ test('the TypeScript sources have no cycle, types included', () => {
   expect(cycles(graph)).toEqual([])
 })
 
-test('the package sets timers only through ts/platform/timers.ts, which sets them outside of callers\' contexts', () => {
+test("the package sets timers only through ts/platform/timers.ts, which sets them outside of callers' contexts", () => {
   // The command line serves one user. `scheduler.web.ts` and others use `timers`, which has a dot before the name.
   const package_ = sources.filter((file) => /^ts\/(?!cli\/).*\.m?ts$/.test(file) && file !== 'ts/platform/timers.ts')
   const bare = /(?<![.\w#])set(Timeout|Interval|Immediate)\(|globalThis\.set|['"](node:)?timers(\/promises)?['"]/

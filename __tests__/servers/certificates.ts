@@ -63,7 +63,9 @@ export class CertificateAuthority {
         { name: 'basicConstraints', cA: false, critical: true },
         { name: 'keyUsage', digitalSignature: true, critical: true },
         { name: 'extKeyUsage', ...(client === undefined ? { serverAuth: true } : { clientAuth: true }) },
-        ...(client === undefined && hosts.length > 0 ? [{ name: 'subjectAltName' as const, altNames: alternativeNames(hosts) }] : []),
+        ...(client === undefined && hosts.length > 0
+          ? [{ name: 'subjectAltName' as const, altNames: alternativeNames(hosts) }]
+          : []),
       ],
     })
     return { certificate: made.cert, key: made.private, authority: this.certificate }
@@ -71,7 +73,10 @@ export class CertificateAuthority {
 }
 
 /** A certificate with the extension CA:TRUE that is signed by its own key, as many tools make them for one server. */
-export async function selfSigned({ hosts = THIS_MACHINE, isExpired = false }: CertificateOptions = {}): Promise<CertifiedKey> {
+export async function selfSigned({
+  hosts = THIS_MACHINE,
+  isExpired = false,
+}: CertificateOptions = {}): Promise<CertifiedKey> {
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     ...validity(isExpired),
     keyType: 'ec',
@@ -108,7 +113,9 @@ export function versionOne(): CertifiedKey {
     publicKey.export({ type: 'spki', format: 'der' }),
   )
   const signature = element(0x03, Buffer.from([0]), sign('sha256', content, privateKey))
-  const lines = sequence(content, ecdsaWithSha256, signature).toString('base64').replaceAll(/.{64}(?=.)/g, '$&\n')
+  const lines = sequence(content, ecdsaWithSha256, signature)
+    .toString('base64')
+    .replaceAll(/.{64}(?=.)/g, '$&\n')
   const certificate = `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`
   return { certificate, key: `${privateKey.export({ type: 'pkcs8', format: 'pem' })}`, authority: certificate }
 }

@@ -4,8 +4,9 @@ import { inRootContext } from './root-context.js'
 type Run = (value?: never) => void
 
 /** Not all platforms have `setImmediate`. */
-const { setImmediate = (run: Run): unknown => globalThis.setTimeout(run, 0) }: { setImmediate?: (run: Run) => unknown } =
-  globalThis
+const {
+  setImmediate = (run: Run): unknown => globalThis.setTimeout(run, 0),
+}: { setImmediate?: (run: Run) => unknown } = globalThis
 
 type SetTimer<T> = (run: Run, millis: number) => T
 

@@ -240,7 +240,10 @@ describe('TLS', () => {
     })
     const old = versionOne()
     await served({ tls: { server: old } }, async ({ tlsUrl }) => {
-      await expectRefused({ url: tlsUrl, tls: { ca: old.certificate } }, /X\.509 v1 certificate: issue one of version 3/)
+      await expectRefused(
+        { url: tlsUrl, tls: { ca: old.certificate } },
+        /X\.509 v1 certificate: issue one of version 3/,
+      )
     })
   })
 

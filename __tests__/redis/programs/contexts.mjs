@@ -30,7 +30,9 @@ const leased = limiterOf(fixedWindow({ limit: 1_000_000, window: '1d' }), {
 })
 const plain = limiterOf(gcra({ limit: 1_000, period: '1s' }), { store, prefix: 'plain' })
 const watched = limiterOf(gcra({ limit: 1_000, period: '1s' }), { store: new MemoryStore() })
-const client = keep(new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' }), { store: new MemoryStore() }) }))
+const client = keep(
+  new OutgoingClient({ limiter: limiterOf(gcra({ limit: 100, period: '1s' }), { store: new MemoryStore() }) }),
+)
 
 const USES = {
   'a call': () => plain.take('key'),

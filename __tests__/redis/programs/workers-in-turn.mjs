@@ -8,7 +8,9 @@ if (isMainThread) {
   const [url, count, commandTimeoutMs] = process.argv.slice(2)
   const statuses = []
   for (let index = 0; index < Number(count); index++) {
-    const worker = new Worker(fileURLToPath(import.meta.url), { workerData: { url, commandTimeoutMs, closes: index % 2 === 0 } })
+    const worker = new Worker(fileURLToPath(import.meta.url), {
+      workerData: { url, commandTimeoutMs, closes: index % 2 === 0 },
+    })
     const [[status]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')])
     statuses.push(status)
   }

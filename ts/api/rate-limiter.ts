@@ -27,7 +27,7 @@ import type { ReservingFor } from './reservation.js'
 import type { WaitsOf } from './wait.js'
 
 /** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
-export type RedisUrl = `redis://${string}` | `rediss://${string}` | `redis+unix://${string}`
+export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkeys'}://${string}`
 
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {

@@ -37,7 +37,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
-      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,yield-tick}',
+      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,fetch,options}',
       'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest,terminal}',
       'fallback/{options,share}',

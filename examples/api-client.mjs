@@ -5,11 +5,11 @@
 //   API_URL=https://api.example.com REDIS_URL=redis://localhost node examples/api-client.mjs
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from 'tollgate'
 import { OutgoingClient } from 'tollgate/client'
 
 const { API_URL, REDIS_URL } = process.env
-const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 // A burst of 1 spaces requests evenly. Over Redis, all processes take their slots from one queue.
 const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store, prefix: 'out' })
@@ -50,7 +50,7 @@ try {
 } finally {
   await client.close()
   await pacer.close()
-  await store?.close()
+  if (store instanceof RedisStore) await store.close()
   api?.close()
 }
 

@@ -2,13 +2,13 @@
 // Run it:  node examples/fastify.mjs   then   curl -i http://localhost:3000   and   curl -i http://localhost:3000/report
 //   REDIS_URL=redis://localhost node examples/fastify.mjs    counts in Redis, for any number of processes
 import fastify from 'fastify'
-import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from 'tollgate'
 import rateLimitPlugin, { rateLimit } from 'tollgate/fastify'
 
 const { PORT = 3000, REDIS_URL } = process.env
 
 // Without Redis each process counts for itself, which is correct for a single process.
-const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 // While Redis is away, each process decides by itself, here with half of the limit, for two
 // processes. So an outage of Redis is no outage of the app.
@@ -47,6 +47,6 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, async () => {
     await app.close()
     await Promise.all([api.close(), reports.close()])
-    await store?.close()
+    if (store instanceof RedisStore) await store.close()
   })
 }

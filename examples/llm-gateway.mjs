@@ -7,10 +7,10 @@
 //   REDIS_URL=redis://localhost node examples/llm-gateway.mjs    for any number of processes
 import { setTimeout as sleep } from 'node:timers/promises'
 import express from 'express'
-import { calendarWindow, gcra, RateLimiter, RedisStore, TollgateError } from 'tollgate'
+import { calendarWindow, gcra, MemoryStore, RateLimiter, RedisStore, TollgateError } from 'tollgate'
 
 const { PORT = 3000, REDIS_URL } = process.env
-const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 // Both limits are charged, or none. A refusal names the limit that refused.
 const policies = {
@@ -120,7 +120,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
     // Answers in flight are completed and committed before the limiter is closed.
     server.close(async () => {
       await tokens.close()
-      await store?.close()
+      if (store instanceof RedisStore) await store.close()
     })
   })
 }

@@ -7,11 +7,11 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import express from 'express'
-import { RateLimiter, RedisStore, slidingLog, TollgateError } from 'tollgate'
+import { MemoryStore, RateLimiter, RedisStore, slidingLog, TollgateError } from 'tollgate'
 import { ipKey } from 'tollgate/express'
 
 const { PORT = 3000, REDIS_URL } = process.env
-const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 // The cost of a wrong password. Of attempts one after another, an account has 5 in any 15 minutes,
 // and an address 10. Parallel attempts cost 1 until they fail, so there are never more than 15 and
@@ -93,7 +93,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
     server.close(async () => {
       await logins.close()
-      await store?.close()
+      if (store instanceof RedisStore) await store.close()
     })
   })
 }

@@ -9,11 +9,11 @@
 //   REDIS_URL=redis://localhost node examples/tiers.mjs    for any number of processes
 import { readFile } from 'node:fs/promises'
 import express from 'express'
-import { fixedWindow, RateLimiter, RedisStore, tiers, watchPolicies } from 'tollgate'
+import { fixedWindow, MemoryStore, RateLimiter, RedisStore, tiers, watchPolicies } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 
 const { PORT = 3000, REDIS_URL, LIMITS, WATCH_EVERY_MS = 5_000 } = process.env
-const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 /**
  * Simulates your database.
@@ -77,7 +77,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
     if (watch) watch.stop()
     server.close(async () => {
       await limiter.close()
-      await store?.close()
+      if (store instanceof RedisStore) await store.close()
     })
   })
 }

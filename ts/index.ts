@@ -70,6 +70,7 @@ export type {
   StoreStatus,
   StoreUp,
   StoreWarning,
+  VulnerableServerWarning,
 } from './backends/redis/health.js'
 export type {
   RedisClusterOptions,

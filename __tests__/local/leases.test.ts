@@ -438,7 +438,7 @@ test('a warning tells that another limiter of the prefix has another lease', asy
   const stores = [1, 2].map(() => new RedisStore({ url: redis.server.url, commandTimeoutMs: 30_000 }))
   const leases = ['100ms', '200ms'] as const
   const limiters = stores.map((store, index) => {
-    store.on('warning', ({ code, message }) => warnings.push(`${code} ${message}`))
+    store.on('warning', ({ code, message }) => code !== 'VULNERABLE_SERVER' && warnings.push(`${code} ${message}`))
     return new RateLimiter(fast, { store, prefix: 'unequal', local: { lease: leases[index] as '100ms' } })
   })
   const taken = () => Promise.all(limiters.map((limiter) => limiter.take('a')))

@@ -31,6 +31,7 @@ async function recorded() {
     decisions: of('tollgate.decisions'),
     errors: of('tollgate.errors'),
     durations: of('tollgate.decision.duration'),
+    limiters: of('tollgate.limiters'),
     text: JSON.stringify(all),
   }
 }
@@ -198,6 +199,17 @@ test('the source of decisions during an outage is recorded', async () => {
     'limiter=none policy=default status=refused source=none': 1,
   })
   expect(errors).toEqual({ 'limiter=fails error.type=STORE_UNAVAILABLE': 1 })
+})
+
+test('limiters are counted by the place of their counts', async () => {
+  await using store = new RedisStore(`redis://127.0.0.1:${await freePort()}`)
+  const policy = gcra({ limit: 10, period: '1h' })
+  instrument(new RateLimiter(policy, { store, prefix: 'shared' }), options())
+  instrument(new RateLimiter(policy), options())
+  expect((await recorded()).limiters).toEqual({
+    'limiter=api store.kind=redis': 1,
+    'limiter=api store.kind=embedded': 1,
+  })
 })
 
 // promise: no-key-in-metrics

@@ -87,6 +87,15 @@ test('the TypeScript sources have no cycle, types included', () => {
   expect(cycles(graph)).toEqual([])
 })
 
+test("the package sets timers only through ts/platform/timers.ts, which sets them outside of callers' contexts", () => {
+  // The command line serves one user. `scheduler.web.ts` and others use `timers`, which has a dot before the name.
+  const package_ = sources.filter((file) => /^ts\/(?!cli\/).*\.m?ts$/.test(file) && file !== 'ts/platform/timers.ts')
+  const bare = /(?<![.\w#])set(Timeout|Interval|Immediate)\(|globalThis\.set|['"](node:)?timers(\/promises)?['"]/
+  const declared = /^ *(readonly |async )?set(Timeout|Interval)\(run: \(\) => void, millis: number\)/gm
+  const text = (file: string) => code(file).replaceAll(declared, '')
+  expect(offenders(package_, text, bare)).toEqual([])
+})
+
 test('every source file that a page or a comment names exists', () => {
   const pages = knownFiles().filter((file) => file.endsWith('.md') && existsSync(at(file)))
   const path = /(?<![\w./-])(?:src|ts|lua|__tests__|engine-tests|benches)\/[\w/-]+\.(?:rs|ts|lua|mjs|cjs|md)\b/g

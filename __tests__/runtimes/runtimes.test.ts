@@ -185,6 +185,15 @@ describe('the addon', () => {
   })
 })
 
+test("over Redis by Bun's own client, calls of a tick are decided in order, and a lost script is sent again", async () => {
+  expect(await jsonOutput(BUN, consumer, 'bun-redis.mjs', [], redis.url)).toEqual([
+    ...Array(9).fill('allowed'),
+    'allowed-last',
+    'refused',
+    'refused',
+  ])
+})
+
 test('the page of platforms has the versions that are tested here', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(__dirname, 'package.json'), 'utf8'))
   const page = readFileSync(join(ROOT, 'docs', 'platforms.md'), 'utf8')

@@ -1,3 +1,4 @@
+import { generateKeyPairSync, sign } from 'node:crypto'
 import { generate } from 'selfsigned'
 
 /** A certificate with its private key, as PEM texts. */
@@ -10,7 +11,7 @@ export interface CertifiedKey {
 
 /** The contents of a certificate. */
 export interface CertificateOptions {
-  /** The names and addresses of its server. Default: this machine's. */
+  /** The names and addresses of its server. Default: this machine's. With none, `localhost` is its common name alone. */
   readonly hosts?: readonly string[]
   /** It was valid until yesterday. */
   readonly isExpired?: boolean
@@ -52,10 +53,7 @@ export class CertificateAuthority {
   /** Issues a certificate for a new key: for a server, unless a client is named. */
   async issue(options: CertificateOptions = {}): Promise<CertifiedKey> {
     const { client, hosts = THIS_MACHINE, isExpired = false } = options
-    const name = client ?? hosts[0] ?? ''
-    const names = hosts.map((host) =>
-      /^[\d.]+$|:/.test(host) ? ({ type: 7, ip: host } as const) : ({ type: 2, value: host } as const),
-    )
+    const name = client ?? hosts[0] ?? 'localhost'
     const made = await generate([{ name: 'commonName', value: name }], {
       ...validity(isExpired),
       keyType: 'ec',
@@ -65,11 +63,67 @@ export class CertificateAuthority {
         { name: 'basicConstraints', cA: false, critical: true },
         { name: 'keyUsage', digitalSignature: true, critical: true },
         { name: 'extKeyUsage', ...(client === undefined ? { serverAuth: true } : { clientAuth: true }) },
-        ...(client === undefined ? [{ name: 'subjectAltName' as const, altNames: names }] : []),
+        ...(client === undefined && hosts.length > 0
+          ? [{ name: 'subjectAltName' as const, altNames: alternativeNames(hosts) }]
+          : []),
       ],
     })
     return { certificate: made.cert, key: made.private, authority: this.certificate }
   }
+}
+
+/** A certificate with the extension CA:TRUE that is signed by its own key, as many tools make them for one server. */
+export async function selfSigned({
+  hosts = THIS_MACHINE,
+  isExpired = false,
+}: CertificateOptions = {}): Promise<CertifiedKey> {
+  const made = await generate([{ name: 'commonName', value: 'localhost' }], {
+    ...validity(isExpired),
+    keyType: 'ec',
+    algorithm: 'sha256',
+    extensions: [
+      { name: 'basicConstraints', cA: true, critical: true },
+      ...(hosts.length === 0 ? [] : [{ name: 'subjectAltName' as const, altNames: alternativeNames(hosts) }]),
+    ],
+  })
+  return { certificate: made.cert, key: made.private, authority: made.cert }
+}
+
+/** A certificate of X.509 version 1 for `localhost`, signed by its own key. It has no extensions. */
+export function versionOne(): CertifiedKey {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const element = (tag: number, ...parts: Uint8Array[]) => {
+    const content = Buffer.concat(parts)
+    const long = content.length < 256 ? [0x81] : [0x82, content.length >> 8]
+    const length = [...(content.length < 128 ? [] : long), content.length & 0xff]
+    return Buffer.concat([Buffer.from([tag, ...length]), content])
+  }
+  const sequence = (...parts: Uint8Array[]) => element(0x30, ...parts)
+  const time = (date: Date) => element(0x17, Buffer.from(`${date.toISOString().replaceAll(/\D/g, '').slice(2, 14)}Z`))
+  const ecdsaWithSha256 = sequence(element(0x06, Buffer.from('2a8648ce3d040302', 'hex')))
+  const commonName = sequence(element(0x06, Buffer.from('550403', 'hex')), element(0x0c, Buffer.from('localhost')))
+  const name = sequence(element(0x31, commonName))
+  const { notBeforeDate, notAfterDate } = validity(false)
+  const content = sequence(
+    element(0x02, Buffer.from([1])),
+    ecdsaWithSha256,
+    name,
+    sequence(time(notBeforeDate), time(notAfterDate)),
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+  )
+  const signature = element(0x03, Buffer.from([0]), sign('sha256', content, privateKey))
+  const lines = sequence(content, ecdsaWithSha256, signature)
+    .toString('base64')
+    .replaceAll(/.{64}(?=.)/g, '$&\n')
+  const certificate = `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`
+  return { certificate, key: `${privateKey.export({ type: 'pkcs8', format: 'pem' })}`, authority: certificate }
+}
+
+function alternativeNames(hosts: readonly string[]) {
+  return hosts.map((host) =>
+    /^[\d.]+$|:/.test(host) ? ({ type: 7, ip: host } as const) : ({ type: 2, value: host } as const),
+  )
 }
 
 function validity(isExpired: boolean): { notBeforeDate: Date; notAfterDate: Date } {

@@ -37,8 +37,8 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
-      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,yield-tick}',
-      'client/{answer,client,fetch,options}',
+      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
+      'client/{answer,client,contexts,fetch,options}',
       'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,reorder-buffer,simulate,suggest,terminal}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
@@ -85,7 +85,7 @@ const GROUPS = [
       'permits/{fairness,fallback,law,trace}',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',
-      'redis/connection/{connection-options,lifetime,permissions,status}',
+      'redis/connection/{connection-options,lifetime,permissions,status,unsuitable-servers}',
     ],
   },
   {

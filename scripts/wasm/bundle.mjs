@@ -9,11 +9,11 @@ import { build } from 'esbuild'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
-/** The modules that are replaced on the web, where Node's timers and contexts do not exist. */
+/** The modules that are replaced on the web, where timers belong to one request. */
 const forTheWeb = {
   name: 'for-the-web',
   setup(build) {
-    build.onResolve({ filter: /^\.\.?\/(.*\/)?(scheduler|root-context)\.js$/ }, ({ path, resolveDir }) => ({
+    build.onResolve({ filter: /^\.\.?\/(.*\/)?scheduler\.js$/ }, ({ path, resolveDir }) => ({
       path: join(resolveDir, path.replace('.js', '.web.ts')),
     }))
   },

@@ -2,6 +2,7 @@ import { Store } from '../backends/limiter-backend.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, prefixOf, trueOrFalse } from '../input/options.js'
 import { suggestionFor } from '../input/suggestion.js'
+import { Warnings } from '../platform/warning.js'
 import { isPolicyLike } from '../policies/policy.js'
 import type { BanRule } from '../policies/policy-set.js'
 import { banRuleOf } from './ban.js'
@@ -21,6 +22,13 @@ export interface LimiterOptions {
   readonly takesOver: boolean
   readonly ban: BanRule | undefined
 }
+
+const warnings = new Warnings()
+
+/** Such options are meant for Redis, and a variable of the environment is missing. */
+const UNDEFINED_STORE =
+  'store is undefined, so each process counts alone and admits the whole limit: ' +
+  'give a RedisStore or its URL, or new MemoryStore() if that is meant'
 
 /** Throws if the constructor has more arguments than a policy and options. */
 export function checkLimiterCount(argumentCount: number): void {
@@ -42,6 +50,9 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
   const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver', 'ban', 'blockFor'] as const
   const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names, adviceOnName)
   const { store, prefix, tag, onStoreFailure, local, takeOver = false, ban, blockFor } = given
+  if ('store' in given && store === undefined && (prefix !== undefined || onStoreFailure !== undefined)) {
+    warnings.once('TOLLGATE_UNDEFINED_STORE', UNDEFINED_STORE)
+  }
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
     throw invalid('INVALID_OPTION', 'store', rule, store, adviceOnStore(store))

@@ -84,6 +84,7 @@ export class Limiter {
   #backend: LimiterBackend | undefined
   readonly #ownedStore: OwnedStore | undefined
   readonly prefix: string | undefined
+  readonly storeKind: 'embedded' | 'redis'
   readonly #takesOver: boolean
   readonly #ban: BanRule | undefined
 
@@ -101,6 +102,7 @@ export class Limiter {
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
+      this.storeKind = opened.address === undefined ? 'embedded' : 'redis'
       this.#tiers = new TierBackends(written, (policySet) =>
         openLocalBackend(opened, policySet, local, (policySet) =>
           openBackend(opened, { prefix, policySet, tag }, onStoreFailure),

@@ -27,7 +27,7 @@ import type { ReservingFor } from './reservation.js'
 import type { WaitsOf } from './wait.js'
 
 /** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
-export type RedisUrl = `redis://${string}` | `rediss://${string}` | `redis+unix://${string}`
+export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkeys'}://${string}`
 
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
@@ -80,7 +80,10 @@ export interface RateLimiterOptions extends KeyOptions, BanningOptions {
 
 /** The options of a {@link RateLimiter} whose store is chosen at run time. */
 export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
-  /** The store of the counts; `undefined` is a new {@link MemoryStore}. */
+  /**
+   * The store of the counts; `undefined` is a new {@link MemoryStore}, with a process warning
+   * (`TOLLGATE_UNDEFINED_STORE`): each process then counts alone.
+   */
   readonly store: MemoryStore | RedisStore | RedisUrl | undefined
   /** As for Redis, where it is required. */
   readonly prefix: string
@@ -140,6 +143,9 @@ export interface RateLimiter<
 
   /** The prefix from the options; `undefined` for a limiter on the embedded store without one. */
   readonly prefix: string | undefined
+
+  /** Where its counts are: in this process, or in Redis for all processes. */
+  readonly storeKind: 'embedded' | 'redis'
 
   /** The {@link RateLimiter.policies} of each tier; without tiers an empty object. */
   readonly tiers: { readonly [Tier in T]: { readonly [Name in N]: Policy } }

@@ -82,8 +82,8 @@ class Watch implements PolicyWatch {
   readonly #onError: (error: unknown) => void
   readonly #warnings = new Warnings()
   #timer: ReturnType<typeof timers.setTimeout> | undefined
-  /** The latest read, or the one under way. */
-  #latest: Promise<void> = Promise.resolve()
+  /** The read under way. A promise keeps the async context of its call alive. */
+  #latest: Promise<void> | undefined
   /** The text of the policies that the limiter has; `undefined` before the first read. */
   #text: string | undefined
   #isStopped = false
@@ -102,8 +102,14 @@ class Watch implements PolicyWatch {
   }
 
   refresh(): Promise<void> {
-    const refreshed = this.#latest.then(() => this.#readOnce())
-    this.#latest = refreshed.catch(() => {})
+    const refreshed = this.#latest === undefined ? this.#readOnce() : this.#latest.then(() => this.#readOnce())
+    const end = () => {
+      if (this.#latest === latest) {
+        this.#latest = undefined
+      }
+    }
+    const latest: Promise<void> = refreshed.then(end, end)
+    this.#latest = latest
     return refreshed
   }
 

@@ -6,6 +6,7 @@ import { abortError, addAbortListener, removeAbortListener } from '../api/schedu
 import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
+import { inThisContext } from '../platform/root-context.js'
 import { type Answer, type AttemptResult, answerOf } from './answer.js'
 import { fetchCallOf } from './fetch-call.js'
 import { KeyQueue } from './key-queue.js'
@@ -238,7 +239,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       const maxRetries = isRepeatable ? this.#options.retries.limit : 0
       const settle = { resolve, reject, sequence: this.#sequence++, attempt: 1, waitsSince: time.now(), maxRetries }
       this.#queued++
-      queue.add({ ...call, run, ...settle })
+      // Its turn may come in the context of another call.
+      queue.add({ ...call, run: inThisContext(run), ...settle })
     })
   }
 

@@ -29,6 +29,7 @@ export const ATTRIBUTES = {
   status: 'tollgate.status',
   source: 'tollgate.source',
   store: 'tollgate.store',
+  storeKind: 'tollgate.store.kind',
   client: 'tollgate.client',
   success: 'tollgate.success',
   error: 'error.type',

@@ -5,7 +5,7 @@ import type { RateLimiter } from '../api/rate-limiter.js'
 import type { Reservation } from '../api/reservation.js'
 import type { WaitedOrRefused } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
-import { CallRecorder, type InstrumentOptions, optionsFor } from './instruments.js'
+import { ATTRIBUTES, CallRecorder, type InstrumentOptions, optionsFor } from './instruments.js'
 
 /** A limiter with any keys, policies and store. */
 export type AnyRateLimiter = RateLimiter<never, string, never>
@@ -40,6 +40,8 @@ interface RecordedMethods {
  * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or
  *   the error: the time that the caller waited. It is not recorded for `wait` and `acquire`, which
  *   wait for a slot or a permit.
+ * - `tollgate.limiters`, an up-down counter of the instrumented limiters, with the attributes
+ *   `tollgate.limiter` and `tollgate.store.kind`: `embedded` or `redis`.
  *
  * No attribute holds a key.
  *
@@ -54,6 +56,11 @@ export function instrument<L extends AnyRateLimiter>(limiter: L, options: Instru
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
   }
   const { name, meter } = optionsFor('instrument', options)
+  const limiters = meter.createUpDownCounter('tollgate.limiters', {
+    description: 'Instrumented limiters, by the place of their counts.',
+    unit: '{limiter}',
+  })
+  limiters.add(1, { [ATTRIBUTES.limiter]: name, [ATTRIBUTES.storeKind]: limiter.storeKind })
   const recorded = recordedMethodsOf(new CallRecorder(name, meter), limiter as unknown as RecordedMethods)
   const own = { ...delegated(limiter), ...Object.getOwnPropertyDescriptors(recorded) }
   // The prototype is that of the limiter, for `instanceof`. All members are defined on the object

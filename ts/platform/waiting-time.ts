@@ -1,12 +1,12 @@
 import type { TimerClock } from './timer-clock.js'
-import { timers } from './timers.js'
+import { fakeableTimers, timers } from './timers.js'
 
 /** The time by which calls wait in this process. */
 export interface WaitingTime {
-  readonly setTimeout: typeof globalThis.setTimeout
-  readonly clearTimeout: typeof globalThis.clearTimeout
-  readonly setInterval: typeof globalThis.setInterval
-  readonly clearInterval: typeof globalThis.clearInterval
+  setTimeout(run: () => void, millis: number): NodeJS.Timeout
+  clearTimeout(timer: NodeJS.Timeout | undefined): void
+  setInterval(run: () => void, millis: number): NodeJS.Timeout
+  clearInterval(timer: NodeJS.Timeout | undefined): void
   /** Milliseconds of a clock that never goes back. */
   now(): number
   /** Milliseconds of a clock that counts the suspension of the machine. */
@@ -24,9 +24,9 @@ export function realTime(elapsedMs: () => number): WaitingTime {
 export function timeOf(clock: TimerClock): WaitingTime {
   const now = () => clock.now()
   return {
-    setTimeout: ((run: () => void, millis: number) => clock.setTimeout(run, millis)) as typeof globalThis.setTimeout,
+    setTimeout: (run, millis) => clock.setTimeout(run, millis) as NodeJS.Timeout,
     clearTimeout: (timer) => clock.clearTimeout(timer),
-    setInterval: ((run: () => void, millis: number) => clock.setInterval(run, millis)) as typeof globalThis.setInterval,
+    setInterval: (run, millis) => clock.setInterval(run, millis) as NodeJS.Timeout,
     clearInterval: (timer) => clock.clearInterval(timer),
     now,
     elapsedMs: now,
@@ -42,12 +42,7 @@ export function timeOf(clock: TimerClock): WaitingTime {
  */
 export function fakeableTime(now: () => number = () => Date.now()): WaitingTime {
   return {
-    setTimeout: ((run: () => void, millis: number) =>
-      globalThis.setTimeout(run, millis)) as typeof globalThis.setTimeout,
-    clearTimeout: (timer) => globalThis.clearTimeout(timer),
-    setInterval: ((run: () => void, millis: number) =>
-      globalThis.setInterval(run, millis)) as typeof globalThis.setInterval,
-    clearInterval: (timer) => globalThis.clearInterval(timer),
+    ...fakeableTimers,
     now,
     elapsedMs: now,
     epochMs: () => Date.now(),

@@ -16,6 +16,8 @@ export type WarningCode =
   | 'TOLLGATE_UPDATE_FAILED'
   /** A duration is a bare number below 1,000, which means milliseconds. */
   | 'TOLLGATE_SHORT_DURATION'
+  /** The store of a limiter is given as `undefined`, so each process counts alone. */
+  | 'TOLLGATE_UNDEFINED_STORE'
 
 /** The part of Node's `process` that is used. Other platforms may not have it. */
 interface WarningEmitter {

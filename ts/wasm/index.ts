@@ -70,5 +70,12 @@ export * from '../policies/index.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'
 export { RateLimiter, type RateLimiterConstructor, type RedisRateLimiterOptions } from './rate-limiter.js'
-export type { IoredisClient, NodeRedisClient, RedisClient, RunCommand, ScriptClient } from './redis/clients.js'
+export type {
+  GlideClient,
+  IoredisClient,
+  NodeRedisClient,
+  RedisClient,
+  RunCommand,
+  ScriptClient,
+} from './redis/clients.js'
 export { RedisStore, type RedisStoreFromOptions } from './redis/redis-store.js'

@@ -28,7 +28,7 @@ const redis = openedRedis()
 function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { url: redis.server.url }) {
   const store = new RedisStore({ commandTimeoutMs: PATIENT_MS, ...options })
   const warnings: StoreWarning[] = []
-  store.on('warning', (warning) => warnings.push(warning))
+  store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && warnings.push(warning))
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
 }
 

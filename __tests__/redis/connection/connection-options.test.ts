@@ -3,9 +3,13 @@
  * databases.
  */
 
-import { inspect } from 'node:util'
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect, promisify } from 'node:util'
 import { gcra, RateLimiter, RedisStore, type RedisStoreOptions, type TollgateError } from '../../../ts/index.js'
-import { CertificateAuthority } from '../../servers/certificates.js'
+import { CertificateAuthority, selfSigned, versionOne } from '../../servers/certificates.js'
 import { RedisServer, type RedisServerOptions } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
 import { LATE_MS, type Outcome, outcome, PATIENT_MS } from '../help.js'
@@ -202,6 +206,67 @@ describe('TLS', () => {
       await expectRefused({ url: tlsUrl, tls: { ca } }, /certificate.*name|NotValidForName/i)
       await expectSameKey([{ url: tlsUrl, tls: { ca, serverName: 'redis.example' } }])
     })
+  })
+
+  test('a trusted certificate is accepted as that of the server, if it is valid and its names fit', async () => {
+    const own = await selfSigned()
+    const leaf = await other.issue()
+    const nameless = await selfSigned({ hosts: [] })
+    for (const server of [own, leaf, nameless]) {
+      await served({ tls: { server } }, async ({ tlsUrl }) => {
+        await expectSameKey([
+          { url: tlsUrl, tls: { ca: server.certificate } },
+          { url: tlsUrl, tls: { ca: `${authority.certificate}\n${server.certificate}` } },
+        ])
+        await expectRefused({ url: tlsUrl, tls: { ca: authority.certificate } }, /tls\.ca/)
+      })
+    }
+    const [elsewhere, expired] = [await selfSigned({ hosts: ['redis.example'] }), await selfSigned({ isExpired: true })]
+    await served({ tls: { server: elsewhere } }, async ({ tlsUrl }) => {
+      const ca = elsewhere.certificate
+      await expectRefused({ url: tlsUrl, tls: { ca } }, /only valid for .*redis\.example.*: .*tls\.serverName/)
+      await expectSameKey([{ url: tlsUrl, tls: { ca, serverName: 'redis.example' } }])
+    })
+    await served({ tls: { server: expired } }, async ({ tlsUrl }) => {
+      await expectRefused({ url: tlsUrl, tls: { ca: expired.certificate } }, /expired/i)
+    })
+  })
+
+  test('a certificate with a common name alone, or of X.509 version 1, is refused with the way out', async () => {
+    const nameless = await authority.issue({ hosts: [] })
+    await served({ tls: { server: nameless } }, async ({ tlsUrl }) => {
+      await expectRefused({ url: tlsUrl, tls: { ca: authority.certificate } }, /no subjectAltName.*tls\.ca/)
+      await expectSameKey([{ url: tlsUrl, tls: { ca: nameless.certificate } }])
+    })
+    const old = versionOne()
+    await served({ tls: { server: old } }, async ({ tlsUrl }) => {
+      await expectRefused(
+        { url: tlsUrl, tls: { ca: old.certificate } },
+        /X\.509 v1 certificate: issue one of version 3/,
+      )
+    })
+  })
+
+  test('the authorities of NODE_EXTRA_CA_CERTS are trusted, unless a ca is given', async () => {
+    const server = await authority.issue()
+    const folder = await mkdtemp(join(tmpdir(), 'tollgate-extra-'))
+    const file = join(folder, 'extra.pem')
+    const run = async (url: string, NODE_EXTRA_CA_CERTS: string, tls: object = {}) => {
+      const program = join(__dirname, '..', 'programs', 'take-over-tls.mjs')
+      const env = { ...process.env, NODE_EXTRA_CA_CERTS }
+      const { stdout } = await promisify(execFile)(process.execPath, [program, url, JSON.stringify(tls)], { env })
+      return stdout.trim()
+    }
+    try {
+      await writeFile(file, `${other.certificate}\n${authority.certificate}`)
+      await served({ tls: { server } }, async ({ tlsUrl }) => {
+        expect(await run(tlsUrl, file)).toBe('allowed')
+        expect(await run(tlsUrl, file, { ca: other.certificate })).toMatch(/tls\.ca/)
+        expect(await run(tlsUrl, join(folder, 'missing'))).toMatch(/NODE_EXTRA_CA_CERTS is not readable/)
+      })
+    } finally {
+      await rm(folder, { recursive: true })
+    }
   })
 
   test('an expired certificate is refused', async () => {

@@ -87,6 +87,11 @@ test('worker threads terminated during a call do not affect their process', asyn
   expect(Number(used)).toBeGreaterThan(32)
 })
 
+test('threads that use Redis in turn all reach it, also when no thread has the addon loaded between them', async () => {
+  await server.begin()
+  expect(await run('workers-in-turn.mjs', server.url, '60', `${PATIENT_MS}`).ended).toEqual(well('60'))
+})
+
 describe('close', () => {
   /** Starts 10,000 calls, closes immediately, and returns the outcomes and the count. */
   async function closed(options: Partial<RedisStoreOptions>, what: 'limiter' | 'store') {
@@ -143,6 +148,12 @@ describe('calls resolve in the async context in which they were made', () => {
     expect(await Promise.all(seen)).toEqual(names.map((name) => [name, name, name]))
     expect(context.getStore()).toBeUndefined()
   }
+
+  // Leases, permits, waits, watched policies and clients set timers, and live longer than the call that starts them.
+  test('and nothing that outlives them keeps it', async () => {
+    await server.begin()
+    expect(await run('contexts.mjs', server.url).ended).toEqual(well('[]'))
+  })
 
   // Two calls are a batch that waits for the end of the tick; 300 fill batches, which are sent
   // within a caller's own call.

@@ -1,11 +1,23 @@
 /** Invalid options of a Redis store fail immediately, by name, and without printing a secret. */
 
 import { inspect } from 'node:util'
+import { parseRedisUrl } from '../../../ts/backends/redis/url.js'
 import { gcra, RateLimiter, RedisStore, type TollgateError } from '../../../ts/index.js'
 import { failureOf } from '../../failure.js'
 import { CertificateAuthority } from '../../servers/certificates.js'
 
 const SECRET = 'hunter2-the-secret'
+
+const LOGIN = { username: 'default', password: 'p4ss' }
+
+/** What a URL means, where it differs from the defaults. */
+interface Expected {
+  readonly port?: number
+  readonly database?: number
+  readonly tls?: true
+  readonly username?: string
+  readonly password?: string
+}
 
 function failure(options: unknown): TollgateError {
   const error = failureOf(() => new RedisStore(options as string).close())
@@ -23,8 +35,29 @@ test.each([
   [`redis://u:${SECRET}@localhost:99999`, 'must be a Redis URL'],
   [`redis://u:${SECRET}@localhost/one`, 'url must name the database by its number'],
   [`redis://u:${SECRET}@localhost/1234567`, 'url must name the database by its number'],
-  [`redis://u:${SECRET}@localhost?db=1`, 'url must have no query'],
+  [`redis://u:${SECRET}@localhost/2?db=1`, 'url must name the database once: in its path, or as ?db'],
+  [`redis://u:${SECRET}@localhost?db=one`, 'url must name the database by its number'],
+  [`redis://u:${SECRET}@localhost?family=5`, 'url must have no query parameter family'],
+  [`redis://u:${SECRET}@h?tls=true`, 'url must have no query parameter tls: write rediss://'],
+  [`rediss://u:${SECRET}@h?ssl_cert_reqs=none`, 'no query parameter ssl_cert_reqs: certificates are always verified'],
+  [`rediss://u:${SECRET}@h?ssl_ca_certs=/a`, 'url must have no query parameter ssl_ca_certs: use the option tls'],
+  [`redis://h?password=${SECRET}`, 'no query parameter password: use the options username and password'],
+  ['redis://h?connect_timeout=5', 'url must have no query parameter connect_timeout: use the option connectTimeoutMs'],
+  ['redis://h?socket_timeout=5', 'url must have no query parameter socket_timeout: use the option commandTimeoutMs'],
+  ['redis://h?pool_size=5', 'url must have no query parameter pool_size: leave it out, or use an option'],
+  [`redis://h?${SECRET}*=1`, 'url must have no such query parameter'],
+  [`redis://u:${SECRET}#@localhost`, 'percent-encoded, as encodeURIComponent does: # is %23'],
+  [`redis://u:1#${SECRET}@localhost`, 'percent-encoded, as encodeURIComponent does: # is %23'],
+  [`redis://u:${SECRET}/x@localhost`, 'percent-encoded, as encodeURIComponent does'],
+  [`redis://u:${SECRET}?x@localhost`, 'percent-encoded, as encodeURIComponent does'],
   [`rediss://u:${SECRET}@localhost/#insecure`, 'url must have no fragment'],
+  [
+    `a.redis.cache.windows.net:6380,password=${SECRET}=,ssl=True,abortConnect=False`,
+    'instead of this connection string use the options host, port, password and tls: true',
+  ],
+  ['redis-sentinel://a:26379/main', 'use the option sentinel'],
+  ['redis+cluster://a,b', 'use the option cluster'],
+  ['https://a.upstash.io', "over HTTP, 'tollgate/wasm' accepts a client"],
   [`redis://u:%zz${SECRET}@localhost`, 'url must be percent-encoded'],
   [`redis://${SECRET}@localhost`, 'username needs a password'],
   ['redis+unix://', 'url must name a path'],
@@ -34,6 +67,36 @@ test.each([
 ])('the URL %p', (url, rule) => {
   expect(failure(url).message).toContain(rule)
   expect(failure({ url }).message).toContain(rule)
+})
+
+/** URLs as services print them, with the server and the login that they mean. */
+test.each([
+  ['ElastiCache', 'redis://main.abc.ng.0001.euw1.cache.amazonaws.com:6379', {}],
+  ['ElastiCache Serverless', 'rediss://c-abc.serverless.euw1.cache.amazonaws.com:6379', { tls: true }],
+  ['Heroku', 'rediss://:p4ss@ec2-1-2-3-4.compute-1.amazonaws.com:12345', { password: 'p4ss', port: 12_345, tls: true }],
+  ['Railway', 'redis://default:p4ss@redis.railway.internal:6379?family=0', LOGIN],
+  ['Fly', 'redis://default:p4ss@my-redis.internal:6379?family=6', LOGIN],
+  ['Render', 'redis://red-abc:6379', {}],
+  ['Upstash', 'rediss://default:p4ss@eu1-kind-cat-1.upstash.io:6379', { ...LOGIN, tls: true }],
+  ['Aiven for Valkey', 'valkeys://default:p4ss@v-p.a.aivencloud.com:12345', { ...LOGIN, port: 12_345, tls: true }],
+  [
+    'DigitalOcean',
+    'rediss://default:p4ss@db.b.db.ondigitalocean.com:25061/1',
+    { ...LOGIN, port: 25_061, database: 1, tls: true },
+  ],
+  [
+    'Redis Cloud',
+    'redis://default:p4ss@redis-1.c1.eu-west-1-1.ec2.cloud.redislabs.com:12345/',
+    { ...LOGIN, port: 12_345 },
+  ],
+  ['a Valkey URL', 'valkey://localhost', {}],
+  ['a client of Python', 'redis://localhost?db=3&protocol=3', { database: 3 }],
+  ['Celery', 'rediss://localhost?ssl_cert_reqs=required', { tls: true }],
+  ['an IPv6 address', 'redis://[::1]:6380?family=6', { port: 6_380 }],
+] as const)('the URL of %s', (_, url, { port = 6379, tls, database, ...login }: Expected) => {
+  const { address, ...rest } = parseRedisUrl('url', url)
+  expect(address).toEqual({ host: new URL(url).hostname.replaceAll(/[[\]]/g, ''), port })
+  expect(rest).toEqual({ ...login, ...(tls && { tls }), ...(database === undefined ? {} : { database }) })
 })
 
 describe('a URL followed by options', () => {

@@ -23,7 +23,7 @@ function recordEvents(store: RedisStore): string[] {
   const events: string[] = []
   store.on('up', ({ address, version }) => events.push(`up ${address} ${version}`))
   store.on('down', ({ reason }) => events.push(`down ${reason}`))
-  store.on('warning', ({ code, message }) => events.push(`${code} ${message}`))
+  store.on('warning', ({ code, message }) => code !== 'VULNERABLE_SERVER' && events.push(`${code} ${message}`))
   return events
 }
 
@@ -122,6 +122,10 @@ test('a server that may evict keys causes a warning, and others do not', async (
     await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
     const warnings: string[] = []
     store.on('warning', ({ code, message }) => {
+      // Of some of the versions that the tests run on.
+      if (code === 'VULNERABLE_SERVER') {
+        return
+      }
       warnings.push(code)
       expect(message).toBe(
         'maxmemory-policy must be noeviction, got allkeys-lru: a key that Redis evicts loses its count',

@@ -1,7 +1,10 @@
 /** The accepted clients and options. */
 import { Redis as Upstash } from '@upstash/redis'
+import { GlideClusterClient } from '@valkey/valkey-glide'
 import { Cluster, Redis } from 'ioredis'
-import { createClient, createCluster } from 'redis'
+import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey'
+import { createClient, createCluster, createSentinel } from 'redis'
+import { createCluster as createCluster6 } from 'redis-6'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, type RedisClient, RedisStore } from '../../../ts/wasm/index.js'
 import { anything, failureOf } from '../../failure.js'
 
@@ -15,6 +18,7 @@ test('a client that resends commands with an unknown outcome is refused', () => 
   const rule = 'otherwise it resends commands with an unknown outcome, which would charge twice'
   const refused = [
     [new Redis(lazy), 'autoResendUnfulfilledCommands: false'],
+    [new Valkey(lazy), 'autoResendUnfulfilledCommands: false'],
     [new Upstash(upstash), 'retry: { retries: 0 }'],
     // It retries once nevertheless.
     [new Upstash({ ...upstash, retry: false }), 'retry: { retries: 0 }'],
@@ -36,9 +40,34 @@ test('a client that resends commands with an unknown outcome is refused', () => 
   }
 })
 
+test('a client that renames keys is refused: its limiters would count apart from those of other stores', () => {
+  const options = { lazyConnect: true, autoResendUnfulfilledCommands: false }
+  for (const client of [new Redis({ ...options, keyPrefix: 'app:' }), new Valkey({ ...options, keyPrefix: 'app:' })]) {
+    expect(failureOf(() => RedisStore.from(client))).toMatchObject({
+      code: 'INVALID_OPTION',
+      message:
+        'client must be made without keyPrefix: it renames the keys, and processes without it would count apart: ' +
+        'begin the prefix of the limiter with it',
+    })
+  }
+  expect(RedisStore.from(new Redis({ ...options, keyPrefix: '' }))).toBeInstanceOf(RedisStore)
+})
+
+test('a Sentinel client of node-redis is refused, because it resends commands', () => {
+  const client = createSentinel({ name: 'main', sentinelRootNodes: [] })
+  expect(failureOf(() => RedisStore.from(anything(client)))).toMatchObject({
+    code: 'INVALID_OPTION',
+    message:
+      'client must be one for a single server, because node-redis resends commands by Sentinel: ' +
+      "use the RedisStore of 'tollgate'",
+  })
+})
+
 test('clients of clusters are refused', () => {
-  const cluster = new Cluster([{ host: '127.0.0.1', port: 9 }], { lazyConnect: true })
-  for (const client of [cluster, createCluster({ rootNodes: [] })]) {
+  const [nodes, lazy] = [[{ host: '127.0.0.1', port: 9 }], { lazyConnect: true }] as const
+  const clusters = [new Cluster([...nodes], lazy), new ValkeyCluster([...nodes], lazy)]
+  const glide = Object.create(GlideClusterClient.prototype)
+  for (const client of [...clusters, createCluster({ rootNodes: [] }), createCluster6({ rootNodes: [] }), glide]) {
     expect(failureOf(() => RedisStore.from(anything(client)))).toMatchObject({
       code: 'INVALID_OPTION',
       message: "client must be one for a single server: for a cluster use the RedisStore of 'tollgate'",
@@ -50,7 +79,7 @@ test.each([undefined, null, 'redis://localhost', 7, {}, { evalsha: () => {} }])(
   expect(failureOf(() => RedisStore.from(anything(client)))).toMatchObject({
     code: 'INVALID_OPTION',
     message: expect.stringMatching(
-      /^client must be an ioredis, a node-redis or an @upstash\/redis client, or a function/,
+      /^client must be an ioredis, iovalkey, node-redis, @valkey\/valkey-glide or @upstash\/redis client, or a function/,
     ),
   })
 })

@@ -2,9 +2,12 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Redis as Upstash } from '@upstash/redis'
+import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { Redis } from 'ioredis'
+import { Redis as Valkey } from 'iovalkey'
 import { createClient } from 'redis'
-import { RedisStore, type RedisStoreFromOptions } from '../../../ts/wasm/index.js'
+import { createClient as createClient6, createClientPool } from 'redis-6'
+import { type NodeRedisClient, RedisStore, type RedisStoreFromOptions } from '../../../ts/wasm/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 
 /** A client's store under test. */
@@ -33,18 +36,48 @@ export function ioredis(port: number): Redis {
   return client
 }
 
+/** A client of node-redis. */
+interface AnyNodeRedisClient extends NodeRedisClient {
+  readonly isOpen: boolean
+  on(event: 'error', listener: () => void): unknown
+  connect(): Promise<unknown>
+  destroy(): void
+}
+
+async function nodeRedis(client: AnyNodeRedisClient, options?: RedisStoreFromOptions): Promise<ClientStore> {
+  client.on('error', () => {})
+  ends.push(() => client.isOpen && client.destroy())
+  await client.connect()
+  return { store: RedisStore.from(client, options), close: async () => client.destroy() }
+}
+
 /** The stores by client library. */
 export const CLIENT_STORES: Record<string, (port: number, options?: RedisStoreFromOptions) => Promise<ClientStore>> = {
   async ioredis(port, options) {
     const client = ioredis(port)
     return { store: RedisStore.from(client, options), close: async () => client.disconnect() }
   },
-  async 'node-redis'(port, options) {
-    const client = createClient({ socket: { port } })
+  async iovalkey(port, options) {
+    const client = new Valkey({ port, autoResendUnfulfilledCommands: false, enableReadyCheck: false })
     client.on('error', () => {})
-    ends.push(() => client.isOpen && client.destroy())
-    await client.connect()
-    return { store: RedisStore.from(client, options), close: async () => client.destroy() }
+    ends.push(() => client.status !== 'end' && client.disconnect())
+    return { store: RedisStore.from(client, options), close: async () => client.disconnect() }
+  },
+  async 'node-redis'(port, options) {
+    return nodeRedis(createClient({ socket: { port } }), options)
+  },
+  async 'node-redis 6'(port, options) {
+    return nodeRedis(createClient6({ socket: { port } }), options)
+  },
+  async 'a pool of node-redis 6'(port, options) {
+    return nodeRedis(createClientPool({ socket: { port } }, { minimum: 2 }), options)
+  },
+  async '@valkey/valkey-glide'(port, options) {
+    Logger.init('off')
+    const addresses = [{ host: '127.0.0.1', port }]
+    const client = await GlideClient.createClient({ addresses, requestTimeout: 10_000 })
+    ends.push(() => client.close())
+    return { store: RedisStore.from(client, options), close: async () => client.close() }
   },
   async '@upstash/redis'(port, options) {
     const bridge = await Bridge.start(port)

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Function, Result, create_custom_tokio_runtime,
+    Array, ClassInstance, Env, Function, Result, retain_current_module_for_unload_safety,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
-use napi_derive::{module_init, napi};
+use napi_derive::napi;
 use once_cell::sync::OnceCell;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
 
 use crate::clock::{Clock, SystemClock};
@@ -30,24 +30,20 @@ use crate::node::whole;
 use crate::prefixes::Prefixes;
 use crate::redis::{self, AnsweredCalls, Credentials, Flush, RedisDeployment, ReplyValue};
 
-static RUNTIME: OnceCell<Handle> = OnceCell::new();
+/// It belongs to the process: napi would end it with the last thread that has loaded the addon, and
+/// a later thread would have none.
+static RUNTIME: OnceCell<Runtime> = OnceCell::new();
 
-/// One thread serves all connections of the process, because it is mostly idle.
-#[module_init]
-fn start_runtime() {
-    let threads =
-        Builder::new_multi_thread().worker_threads(1).thread_name("tollgate").enable_all().build();
-    if let Ok(runtime) = threads
-        && RUNTIME.set(runtime.handle().clone()).is_ok()
-    {
-        create_custom_tokio_runtime(runtime);
-    }
-}
-
-/// The runtime that serves all connections.
+/// The runtime that serves all connections of the process. One thread, because it is mostly idle.
 pub(crate) fn runtime() -> Result<Handle> {
-    let none = || Error::new(Status::GenericFailure, "could not start a thread");
-    RUNTIME.get().cloned().ok_or_else(none)
+    let start = || {
+        // The thread outlives the JavaScript threads, so its code must stay loaded.
+        retain_current_module_for_unload_safety();
+        Builder::new_multi_thread().worker_threads(1).thread_name("tollgate").enable_all().build()
+    };
+    let failed =
+        |why| Error::new(Status::GenericFailure, format!("could not start a thread: {why}"));
+    RUNTIME.get_or_try_init(start).map(|runtime| runtime.handle().clone()).map_err(failed)
 }
 
 /// A Redis server, or a cluster, as a store.

@@ -41,7 +41,21 @@ impl RetryMethod {
 
 /// The failure of a script call that the server refused with this error.
 pub(crate) fn refusal(code: &str, text: &str) -> ScriptFailure {
-    ScriptFailure::Refused(if code == "CROSSSLOT" { CROSS_SLOT } else { text }.into())
+    ScriptFailure::Refused(match code {
+        "CROSSSLOT" => CROSS_SLOT.into(),
+        _ if lacks_scripts(text) => format!("{NO_SCRIPTS} ({text})").into(),
+        _ => text.into(),
+    })
+}
+
+const NO_SCRIPTS: &str = "the server runs no Lua scripts, which limiters need: enable EVAL and \
+                          EVALSHA, and load the Lua module if it is a Valkey without it";
+
+/// Whether an error says that the server has no Lua, or no command for scripts.
+fn lacks_scripts(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("find scripting engine")
+        || text.contains("unknown command") && text.contains("eval")
 }
 
 /// Script calls of one request, in order.
@@ -189,6 +203,20 @@ mod tests {
         calls.on_error(0, "NOSCRIPT", "NOSCRIPT");
         calls.on_error(1, "NOSCRIPT", "NOSCRIPT");
         assert_eq!((calls.unanswered(), calls.sends_source(1)), (vec![1, 2], true));
+    }
+
+    #[test]
+    fn a_server_without_scripts_is_named() {
+        for text in [
+            "ERR Could not find scripting engine 'lua'",
+            "ERR unknown command 'EVALSHA', with args beginning with: ",
+        ] {
+            let mut calls = pending(1);
+            calls.on_error(0, "ERR", text);
+            let answer = calls.into_answers().remove(0);
+            let Err(ScriptFailure::Refused(why)) = answer else { panic!("{answer:?}") };
+            assert!(why.starts_with(NO_SCRIPTS) && why.contains(text), "{why}");
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod request_handler;
 mod script_reply;
 mod sender;
 mod sentinel;
+mod server_certificate;
 mod server_time;
 mod state;
 mod tls;

@@ -1,7 +1,7 @@
 //! TLS: trusted certificates, and the certificate of the client.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{env, fmt, fs, io};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -9,13 +9,20 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{ClientConfig, Error, RootCertStore};
+
+use super::server_certificate::{self, ServerVerifier};
+
+/// Names a file of certificates that Node trusts in addition to Mozilla's.
+const EXTRA_CA_CERTS: &str = "NODE_EXTRA_CA_CERTS";
 
 /// A TLS configuration. It always verifies the server's certificate.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
+    /// Why the extra certificates of the environment are not trusted.
+    unread: Option<Arc<str>>,
 }
 
 impl fmt::Debug for Tls {
@@ -34,7 +41,7 @@ pub struct Identity<'a> {
 
 impl Tls {
     /// Creates a configuration that trusts the certificates in `ca` (PEM); `None` means Mozilla's
-    /// root certificates. `client` is the certificate to present to the server. `server_name` is
+    /// root certificates and those of `NODE_EXTRA_CA_CERTS`, as in Node. `client` is the certificate to present to the server. `server_name` is
     /// the name in the server's certificate, if it differs from the host.
     ///
     /// # Errors
@@ -44,20 +51,28 @@ impl Tls {
         client: Option<&Identity<'_>>,
         server_name: Option<&str>,
     ) -> Result<Self, String> {
-        let roots = match ca {
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
-            Some(pem) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates("ca", pem)? {
-                    roots.add(certificate).map_err(|error| format!("ca: {error}"))?;
-                }
-                roots
+        let (mut roots, mut trusted, mut unread) = (RootCertStore::empty(), Vec::new(), None);
+        if let Some(pem) = ca {
+            trusted = certificates("ca", pem)?;
+            for certificate in &trusted {
+                roots.add(certificate.clone()).map_err(|error| format!("ca: {error}"))?;
             }
-        };
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        } else {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+            // Node ignores what it cannot read, and warns of it.
+            match extra_certificates() {
+                Ok(extra) => trusted = extra,
+                Err(why) => unread = Some(why.into()),
+            }
+            roots.add_parsable_certificates(trusted.iter().cloned());
+        }
+        let provider = Arc::new(ring::default_provider());
+        let verifier = ServerVerifier::new(roots, trusted, Arc::clone(&provider))?;
+        let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(roots);
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
         let config = match client {
             None => config.with_no_client_auth(),
             Some(Identity { chain, key }) => {
@@ -71,7 +86,7 @@ impl Tls {
         let parse = |name: &str| ServerName::try_from(name.to_owned());
         let server_name = server_name.map(parse).transpose();
         let server_name = server_name.map_err(|_| "serverName is not a valid host name")?;
-        Ok(Self { config: Arc::new(config), server_name })
+        Ok(Self { config: Arc::new(config), server_name, unread })
     }
 
     /// Performs the TLS handshake on a stream to this host.
@@ -85,8 +100,28 @@ impl Tls {
             None => ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?,
         };
         let connecting = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream);
-        connecting.await.map_err(|error| error.to_string())
+        connecting.await.map_err(|error| self.text(&error))
     }
+
+    /// The text of an error, with what the user can do about it.
+    fn text(&self, error: &io::Error) -> String {
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
+        let Some(advice) = cause.and_then(server_certificate::advice) else {
+            return error.to_string();
+        };
+        let unread = self.unread.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{error}: {advice}{unread}")
+    }
+}
+
+/// The certificates that the environment adds to Mozilla's; the reason if they cannot be read.
+fn extra_certificates() -> Result<Vec<CertificateDer<'static>>, String> {
+    let Some(path) = env::var_os(EXTRA_CA_CERTS).filter(|path| !path.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let pem =
+        fs::read(path).map_err(|error| format!("{EXTRA_CA_CERTS} is not readable: {error}"))?;
+    certificates(EXTRA_CA_CERTS, &pem)
 }
 
 /// Parses the certificates of a PEM text. There must be at least one.

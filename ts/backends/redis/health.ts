@@ -1,6 +1,7 @@
 import { Events } from '../../platform/events.js'
 import { timers } from '../../platform/timers.js'
 import type { LeasesHeld } from '../limiter-backend.js'
+import { scriptAdvisory } from './script-advisories.js'
 
 /**
  * The store has been unreachable or silent for `commandTimeoutMs`. Calls fail immediately until it
@@ -20,7 +21,7 @@ export interface StoreUp {
 }
 
 /** A condition that works but should be corrected; `code` tells which. */
-export type StoreWarning = EvictingWarning | PoliciesWarning
+export type StoreWarning = EvictingWarning | VulnerableServerWarning | PoliciesWarning
 
 /**
  * The server's `maxmemory-policy` allows it to evict keys early. An evicted key starts in its
@@ -28,6 +29,15 @@ export type StoreWarning = EvictingWarning | PoliciesWarning
  */
 export interface EvictingWarning {
   readonly code: 'EVICTING'
+  readonly message: string
+}
+
+/**
+ * The server's version lacks fixes of its Lua engine. Limiters need scripts, so its user may run them. Reported once for
+ * each version.
+ */
+export interface VulnerableServerWarning {
+  readonly code: 'VULNERABLE_SERVER'
   readonly message: string
 }
 
@@ -88,6 +98,8 @@ const MAX_STATUS_WAIT_MS = 100
 /** The health of a store, as reported by the engine. */
 export class Health {
   readonly events = new Events<StoreEvents>()
+  /** The versions that have been reported as vulnerable. */
+  readonly #reported = new Set<string>()
   #status: StoreState = { state: 'connecting', since: Date.now() }
 
   get status(): StoreState {
@@ -124,6 +136,7 @@ export class Health {
         if (state !== 'up') {
           this.events.emit('up', up)
         }
+        this.#checkVersion(second)
         return
       }
       case 'down':
@@ -141,6 +154,14 @@ export class Health {
   /** Marks the store as closed. */
   close(): void {
     this.#setStatus({ state: 'closed' }, this.#status.state === 'closed')
+  }
+
+  #checkVersion(version: string): void {
+    const message = scriptAdvisory(version)
+    if (message !== undefined && !this.#reported.has(version)) {
+      this.#reported.add(version)
+      this.events.emit('warning', { code: 'VULNERABLE_SERVER', message })
+    }
   }
 
   #setStatus(status: Omit<StoreState, 'since'>, isSame = false): void {

@@ -65,8 +65,9 @@ export interface RedisClusterOptions {
 export interface RedisStoreOptions {
   /**
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
-   * `redis+unix:///path[?db=…&user=…&pass=…]`. The options below take precedence over parts of the
-   * URL.
+   * `redis+unix:///path[?db=…&user=…&pass=…]`; also `valkey://` and `valkeys://`. The parameters `db`,
+   * `family` and `protocol` of other clients are accepted; `family` and `protocol` change nothing. The
+   * options below take precedence over parts of the URL.
    */
   readonly url?: string
   /** The server's name or IP address. */

@@ -11,25 +11,74 @@ export interface RedisLocation {
   readonly tls?: true
 }
 
-const TCP = ['redis:', 'rediss:']
+/** The schemes of servers, and whether they mean TLS. */
+const SCHEMES: ReadonlyMap<string, boolean> = new Map([
+  ['redis:', false],
+  ['rediss:', true],
+  ['valkey:', false],
+  ['valkeys:', true],
+])
 const UNIX = ['redis+unix:', 'unix:']
 
+/** Parameters that other clients need, and values of theirs that change nothing here. */
+const HARMLESS: Readonly<Record<string, RegExp>> = {
+  // All addresses of a name are tried.
+  family: /^(0|4|6|IPv4|IPv6)$/,
+  protocol: /^[23]$/,
+  ssl_cert_reqs: /^(required|CERT_REQUIRED)$/,
+}
+
+/** What to write in the place of parameters of other clients. */
+const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
+  [/^ssl_cert_reqs$/i, 'certificates are always verified: trust one with the option tls: { ca }'],
+  [/^(tls|ssl|use_?ssl)$/i, 'write rediss://'],
+  [/^(tls|ssl|sni|ca)/i, 'use the option tls'],
+  [/^(user|username|pass|password|auth)$/i, 'use the options username and password'],
+  [/^(connect|dial)/i, 'use the option connectTimeoutMs'],
+  [/timeout/i, 'use the option commandTimeoutMs'],
+  [/sentinel|master/i, 'use the option sentinel'],
+  [/cluster/i, 'use the option cluster'],
+  [/prefix/i, 'use the option prefix of the limiter'],
+]
+
+/** A character of a password, before the last @, that ends the part of a URL in which passwords are. */
+const RAW_IN_PASSWORD = /^[a-z]+:\/\/[^@/?#]*[/?#][^@]*@/i
+
+const ENCODE = 'must have the password percent-encoded, as encodeURIComponent does: # is %23, / is %2F, ? is %3F'
+
 /**
- * Parses a Redis URL. Messages contain no part of it, since it may hold a password.
+ * Parses a Redis URL. Messages contain no part of it that may be a password.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  */
 export function parseRedisUrl(option: string, text: unknown): RedisLocation {
   const urlError = (rule: string) => new TollgateError('INVALID_OPTION', `${option} ${rule}`)
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || ![...TCP, ...UNIX].includes(url.protocol)) {
-    const advice = url?.protocol.startsWith('http') ? `; over HTTP, ${CLIENT_ADVICE}` : ''
+  const [scheme = ''] = typeof text === 'string' ? text.split(/(?<=:)/, 1) : []
+  const isTcp = SCHEMES.has(scheme.toLowerCase())
+  if (isTcp && RAW_IN_PASSWORD.test(text as string)) {
+    throw urlError(ENCODE)
+  }
+  if (url === undefined || !(isTcp || UNIX.includes(url.protocol))) {
+    const advice = adviceOn(typeof text === 'string' ? text : '')
     throw urlError(`must be a Redis URL: redis://, rediss:// (TLS) or redis+unix://${advice}`)
   }
   if (url.hash !== '') {
-    throw urlError('must have no fragment (#…)')
+    throw urlError('must have no fragment (#…); a # in a password is %23')
   }
-  return TCP.includes(url.protocol) ? tcp(url, urlError) : unix(url, urlError)
+  return isTcp ? tcp(url, urlError) : unix(url, urlError)
+}
+
+/** What to do about a text of another kind. */
+function adviceOn(text: string): string {
+  if (/^https?:/i.test(text)) {
+    return `; over HTTP, ${CLIENT_ADVICE}`
+  }
+  if (/,\s*(password|ssl|abortConnect)=/i.test(text)) {
+    return '; instead of this connection string use the options host, port, password and tls: true'
+  }
+  const [, kind] = /^[a-z]+[+-](sentinel|cluster):/i.exec(text) ?? []
+  return kind === undefined ? '' : `; use the option ${kind.toLowerCase()}`
 }
 
 type UrlErrorFactory = (rule: string) => TollgateError
@@ -38,17 +87,32 @@ function tcp(url: URL, urlError: UrlErrorFactory): RedisLocation {
   if (url.hostname === '') {
     throw urlError('must name a host')
   }
-  if (url.search !== '') {
-    throw urlError('must have no query (?…)')
-  }
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   const path = url.pathname.replace(/^\//, '')
+  const database = databaseOfQuery(url.searchParams, urlError) ?? (path === '' ? undefined : path)
+  if (path !== '' && database !== path) {
+    throw urlError('must name the database once: in its path, or as ?db')
+  }
   return {
     address: { host: decoded(host, urlError), port: url.port === '' ? 6379 : Number(url.port) },
     ...login(url.username, url.password, urlError),
-    ...(path === '' ? {} : { database: databaseOf(path, urlError) }),
-    ...(url.protocol === 'rediss:' ? { tls: true } : {}),
+    ...(database === undefined ? {} : { database: databaseOf(database, urlError) }),
+    ...(SCHEMES.get(url.protocol) === true ? { tls: true } : {}),
   }
+}
+
+/** Checks the query of a server's URL, and returns the database that it names. */
+function databaseOfQuery(query: URLSearchParams, urlError: UrlErrorFactory): string | undefined {
+  for (const [name, value] of query) {
+    if (name === 'db' || HARMLESS[name]?.test(value)) {
+      continue
+    }
+    // A longer name may be a part of a password.
+    const shown = /^[A-Za-z][\w-]{0,31}$/.test(name) ? `query parameter ${name}` : 'such query parameter'
+    const instead = INSTEAD.find(([pattern]) => pattern.test(name))?.[1] ?? 'leave it out, or use an option'
+    throw urlError(`must have no ${shown}: ${instead}`)
+  }
+  return query.get('db') ?? undefined
 }
 
 /** The query parameters of a socket's URL, as in other clients. */

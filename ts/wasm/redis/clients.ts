@@ -9,16 +9,22 @@ import { invalid } from '../../input/options.js'
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
-/** An `ioredis` client, made with `autoResendUnfulfilledCommands: false`. */
+/** An `ioredis` or `iovalkey` client, made with `autoResendUnfulfilledCommands: false` and without `keyPrefix`. */
 export interface IoredisClient {
   /** Runs a command. */
   call(command: string, ...args: string[]): Promise<unknown>
 }
 
-/** A client of node-redis (`redis`, `@redis/client`). */
+/** A client of node-redis (`redis`, `@redis/client`), or a pool of them. */
 export interface NodeRedisClient {
   /** Runs a command, given as its name and arguments. */
   sendCommand(command: string[]): Promise<unknown>
+}
+
+/** A `GlideClient` of `@valkey/valkey-glide`. Calls on a key wait for each other, as with {@link ScriptClient}. */
+export interface GlideClient {
+  /** Runs a command, given as its name and arguments. */
+  customCommand(command: string[]): Promise<unknown>
 }
 
 /**
@@ -36,7 +42,7 @@ export interface ScriptClient {
  * A client that can run scripts. All keys and arguments are text, so a {@link RunCommand} need not
  * support binary data.
  */
-export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | ScriptClient
+export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | GlideClient | ScriptClient
 
 /** Runs scripts through a client. */
 export interface ScriptRunner {
@@ -50,25 +56,36 @@ export interface ScriptRunner {
 interface ClientProperties {
   readonly call?: unknown
   readonly sendCommand?: unknown
+  readonly customCommand?: unknown
   readonly eval?: unknown
   readonly evalsha?: unknown
-  /** Of ioredis. */
+  /** Of ioredis and iovalkey. */
   readonly isCluster?: unknown
-  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
+  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown; readonly keyPrefix?: unknown }
   /** Of clusters of node-redis. */
   readonly masters?: unknown
+  /** Of pools of node-redis. */
+  readonly totalClients?: unknown
+  /** Of Sentinel clients of node-redis. */
+  readonly getSentinelNode?: unknown
+  /** Of cluster clients of `@valkey/valkey-glide`. */
+  readonly invokeScriptWithRoute?: unknown
   /** Of `@upstash/redis`. */
   readonly client?: { readonly retry?: { readonly attempts?: unknown } }
 }
 
-const RULE = 'must be an ioredis, a node-redis or an @upstash/redis client, or a function that runs a command'
+const RULE =
+  'must be an ioredis, iovalkey, node-redis, @valkey/valkey-glide or @upstash/redis client, or a function that runs a command'
+
+/** What replaces a client that is not supported. */
+const STORE_INSTEAD = "use the RedisStore of 'tollgate'"
 
 /**
  * The script runner for a client.
  *
  * @throws {TollgateError} `INVALID_OPTION` for a value that is not a client, for a client of a
- * cluster, and for a client that is known to resend commands with an unknown outcome: they would be
- * charged twice.
+ * cluster, for a client that is known to resend commands with an unknown outcome, since they would be
+ * charged twice, and for a client that renames keys.
  */
 export function scriptRunnerOf(client: unknown): ScriptRunner {
   if (typeof client === 'function') {
@@ -78,37 +95,80 @@ export function scriptRunnerOf(client: unknown): ScriptRunner {
     throw invalid('INVALID_OPTION', 'client', RULE, client)
   }
   const properties = client as ClientProperties
-  if (properties.isCluster === true || properties.masters !== undefined) {
-    const rule = "client must be one for a single server: for a cluster use the RedisStore of 'tollgate'"
-    throw new TollgateError('INVALID_OPTION', rule)
-  }
+  refuseUnsupported(properties)
   if (typeof properties.call === 'function') {
-    refuseResending(properties.options?.autoResendUnfulfilledCommands === true, 'autoResendUnfulfilledCommands: false')
     return commandRunner(([name = '', ...args]) => (client as IoredisClient).call(name, ...args))
   }
   if (typeof properties.sendCommand === 'function') {
-    return commandRunner((command) => (client as NodeRedisClient).sendCommand(command))
+    const run: RunCommand = (command) => (client as NodeRedisClient).sendCommand(command)
+    // The commands of a pool go over several connections.
+    return commandRunner(run, properties.totalClients === undefined)
+  }
+  if (typeof properties.customCommand === 'function') {
+    return commandRunner((command) => glideCommand(client as GlideClient, command), false)
   }
   if (typeof properties.evalsha === 'function' && typeof properties.eval === 'function') {
-    refuseResending(Number(properties.client?.retry?.attempts ?? 0) > 0, 'retry: { retries: 0 }')
     const { eval: evaluate, evalsha } = client as ScriptClient
     return { keepsOrder: false, eval: evaluate.bind(client), evalsha: evalsha.bind(client) }
   }
   throw invalid('INVALID_OPTION', 'client', RULE, client)
 }
 
-function refuseResending(resends: boolean, option: string): void {
-  if (resends) {
-    const why = 'it resends commands with an unknown outcome, which would charge twice'
-    throw new TollgateError('INVALID_OPTION', `client must be made with ${option}: otherwise ${why}`)
+function refuseUnsupported(client: ClientProperties): void {
+  const refused = (rule: string) => new TollgateError('INVALID_OPTION', `client must be ${rule}`)
+  if (client.isCluster === true || client.masters !== undefined || client.invokeScriptWithRoute !== undefined) {
+    throw refused(`one for a single server: for a cluster ${STORE_INSTEAD}`)
+  }
+  if (client.getSentinelNode !== undefined) {
+    throw refused(`one for a single server, because node-redis resends commands by Sentinel: ${STORE_INSTEAD}`)
+  }
+  const { autoResendUnfulfilledCommands, keyPrefix } = client.options ?? {}
+  if (autoResendUnfulfilledCommands === true) {
+    throw refused(`made with autoResendUnfulfilledCommands: false: ${RESENDS}`)
+  }
+  if (Number(client.client?.retry?.attempts ?? 0) > 0) {
+    throw refused(`made with retry: { retries: 0 }: ${RESENDS}`)
+  }
+  if (typeof keyPrefix === 'string' && keyPrefix !== '') {
+    const why =
+      'it renames the keys, and processes without it would count apart: begin the prefix of the limiter with it'
+    throw refused(`made without keyPrefix: ${why}`)
   }
 }
 
-function commandRunner(run: RunCommand): ScriptRunner {
+const RESENDS = 'otherwise it resends commands with an unknown outcome, which would charge twice'
+
+/** The error codes of servers for which `@valkey/valkey-glide` has a name of its own. */
+const GLIDE_CODES: Readonly<Record<string, string>> = {
+  Ask: 'ASK',
+  BusyLoadingError: 'LOADING',
+  ClusterDown: 'CLUSTERDOWN',
+  CrossSlot: 'CROSSSLOT',
+  MasterDown: 'MASTERDOWN',
+  Moved: 'MOVED',
+  NoScriptError: 'NOSCRIPT',
+  PermissionDenied: 'NOPERM',
+  ReadOnly: 'READONLY',
+  ResponseError: 'ERR',
+  TryAgain: 'TRYAGAIN',
+}
+
+/** Runs a command, and restores the server's error code in the message of an error. */
+async function glideCommand(client: GlideClient, command: string[]): Promise<unknown> {
+  try {
+    return await client.customCommand(command)
+  } catch (error) {
+    const text = error instanceof Error ? error.message : ''
+    const [, name = '', rest] = /^(?:An error was signalled by the server: - )?([A-Za-z]+): (.*)$/s.exec(text) ?? []
+    throw new Error(rest === undefined ? text : `${GLIDE_CODES[name] ?? name} ${rest}`, { cause: error })
+  }
+}
+
+function commandRunner(run: RunCommand, keepsOrder = true): ScriptRunner {
   const evaluate = (name: string, script: string, keys: string[], args: string[]) =>
     run([name, script, String(keys.length), ...keys, ...args])
   return {
-    keepsOrder: true,
+    keepsOrder,
     evalsha: (digest, keys, args) => evaluate('EVALSHA', digest, keys, args),
     eval: (source, keys, args) => evaluate('EVAL', source, keys, args),
   }

@@ -1,6 +1,5 @@
 import { timers } from '../../../platform/timers.js'
 import type { PendingCall } from './deadlines.js'
-import { inRootContext } from './root-context.js'
 import { FLUSHES_AT_SERVER, RttEstimator } from './rtt-estimator.js'
 
 /**
@@ -66,7 +65,7 @@ export class Backpressure {
     }
     if (this.#timer === undefined) {
       this.#age++
-      this.#timer = inRootContext(() => timers.setTimeout(this.#onTimeout, MAX_HOLD_MS))
+      this.#timer = timers.setTimeout(this.#onTimeout, MAX_HOLD_MS)
       // The deadlines of pending calls keep the process alive.
       this.#timer.unref()
     }

@@ -11,7 +11,6 @@ import { deferred } from './deferred.js'
 import { InFlightCounter } from './in-flight.js'
 import { currentMadeAt } from './made-at.js'
 import type { FlushResponses, ResponseDecoder } from './response-decoder.js'
-import { inRootContext } from './root-context.js'
 import { type DeadlineTracker, scheduler } from './scheduler.js'
 
 /**
@@ -333,7 +332,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   /** Expires a call before the other calls of its tick: it has waited for another call. */
   #expireAt(call: PendingCall, deadline: number): void {
     const wait = Math.max(1, deadline - timers.now())
-    const timer = inRootContext(() => timers.setTimeout(() => timers.setImmediate(() => this.#expire(call)), wait))
+    const timer = timers.setTimeout(() => timers.setImmediate(() => this.#expire(call)), wait)
     call.cancelTimer = () => timers.clearTimeout(timer)
   }
 

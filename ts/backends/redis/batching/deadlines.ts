@@ -1,7 +1,6 @@
 import type { TollgateError } from '../../../api/error.js'
 import { timers } from '../../../platform/timers.js'
 import type { CallContext, ResponseDecoder } from './response-decoder.js'
-import { inRootContext } from './root-context.js'
 
 /** A call without a result yet. */
 export interface PendingCall<T = unknown> extends CallContext {
@@ -102,7 +101,7 @@ export class Deadlines {
 
   #set(deadline: number): void {
     const wait = Math.max(1, deadline + GRACE_MS - timers.now())
-    this.#timer = inRootContext(() => timers.setTimeout(this.#onTimer, wait))
+    this.#timer = timers.setTimeout(this.#onTimer, wait)
   }
 
   /**

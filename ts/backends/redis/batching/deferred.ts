@@ -7,8 +7,9 @@ export interface Deferred<T> {
   readonly reject: (error: TollgateError) => void
 }
 
-let resolveLast: (result: never) => void
-let rejectLast: (error: TollgateError) => void
+const nothing = () => {}
+let resolveLast: (result: never) => void = nothing
+let rejectLast: (error: TollgateError) => void = nothing
 
 /**
  * One function for all promises. A closure per call, with its context, was a seventh of the garbage
@@ -22,5 +23,9 @@ function remember(resolve: (result: never) => void, reject: (error: TollgateErro
 /** A promise that is settled from outside. */
 export function deferred<T>(): Deferred<T> {
   const promise = new Promise<T>(remember)
-  return { promise, resolve: resolveLast as (result: T) => void, reject: rejectLast }
+  const made = { promise, resolve: resolveLast as (result: T) => void, reject: rejectLast }
+  // They would keep the promise, with its result and its async context, until the next call.
+  resolveLast = nothing
+  rejectLast = nothing
+  return made
 }

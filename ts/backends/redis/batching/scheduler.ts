@@ -1,6 +1,5 @@
 import { timers } from '../../../platform/timers.js'
 import { Deadlines, type PendingCall, type TickBatch } from './deadlines.js'
-import { inRootContext } from './root-context.js'
 
 /** Tracks the deadlines of calls. */
 export interface DeadlineTracker {
@@ -26,6 +25,6 @@ export interface Scheduler {
  */
 export const scheduler: Scheduler = {
   hasBackpressure: true,
-  runAfterTick: (run) => inRootContext(() => timers.setImmediate(run)),
+  runAfterTick: (run) => timers.setImmediate(run),
   trackDeadlines: (expire) => new Deadlines(expire),
 }

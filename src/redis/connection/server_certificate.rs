@@ -1,0 +1,154 @@
+//! The verification of a server's certificate, and what the user can do about one that fails.
+
+use std::sync::Arc;
+
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{
+    CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+/// Accepts a certificate that a trusted authority has issued for the server's name, or that is
+/// itself one of the trusted certificates, as OpenSSL does.
+#[derive(Debug)]
+pub(super) struct ServerVerifier {
+    authorities: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerVerifier {
+    /// `trusted` are the certificates that the user has given, which `roots` includes.
+    pub(super) fn new(
+        roots: RootCertStore,
+        trusted: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, String> {
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let authorities = builder.build().map_err(|error| error.to_string())?;
+        Ok(Self { authorities, trusted })
+    }
+
+    /// Judges a trusted certificate that failed as one of an authority. Nobody else has its key, so
+    /// its issuer and its purpose do not matter; its validity does, which was checked before these.
+    /// Its names matter if it has any.
+    fn judge_trusted(
+        error: Error,
+        certificate: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+    ) -> Result<ServerCertVerified, Error> {
+        let named = match &error {
+            Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => {
+                Err(error)
+            }
+            Error::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::InvalidPurposeContext { .. },
+            ) => verify_server_name(&ParsedCertificate::try_from(certificate)?, name),
+            _ if is_authority(&error) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
+            }
+            _ => return Err(error),
+        };
+        match named {
+            Err(error) if !has_no_names(&error) => Err(error),
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.authorities.verify_server_cert(certificate, intermediates, name, ocsp, now).or_else(
+            |error| {
+                if self.trusted.contains(certificate) {
+                    Self::judge_trusted(error, certificate, name)
+                } else {
+                    Err(error)
+                }
+            },
+        )
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+/// What the user can do about a certificate that was refused.
+pub(super) fn advice(error: &Error) -> Option<&'static str> {
+    match error {
+        // BadSignature: of an authority with the name of a trusted one.
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
+            Some("give the certificate of its authority as tls.ca, or the server's own certificate")
+        }
+        _ if has_no_names(error) => Some(
+            "it has no subjectAltName, and a common name (CN) does not count: issue it with one, \
+             or give the server's own certificate as tls.ca",
+        ),
+        Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => {
+            Some("name one of these as tls.serverName")
+        }
+        _ if is_authority(error) => Some(
+            "it is that of an authority (CA:TRUE): give the server's own certificate as tls.ca, \
+             or issue one with CA:FALSE",
+        ),
+        _ if is_named(error, "UnsupportedCertVersion") => {
+            Some("it is an X.509 v1 certificate: issue one of version 3, with a subjectAltName")
+        }
+        _ => None,
+    }
+}
+
+fn has_no_names(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
+            if presented.is_empty()
+    )
+}
+
+/// Whether the certificate of an authority was presented as that of a server.
+fn is_authority(error: &Error) -> bool {
+    is_named(error, "CaUsedAsEndEntity")
+}
+
+/// Whether the error is one of webpki's for which rustls has no name.
+fn is_named(error: &Error, name: &str) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(CertificateError::Other(other)) if other.to_string() == name
+    )
+}

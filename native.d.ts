@@ -353,6 +353,8 @@ export interface RedisTarget {
   cluster: boolean
   /** The number of hash tags shared by keys without their own tag. */
   tags?: number
+  /** Whether a script call may have one key only. */
+  oneKeyPerScript: boolean
   /** The name of the master, if the addresses are sentinels. */
   master?: string
   /** The connection options of servers. */

@@ -33,7 +33,7 @@ pub use batch::call_batch::CallBatch;
 pub use batch::flush::{CallFailure, Flush};
 pub use batch::partition::{FlushPartition, SlotPartitions};
 #[cfg(feature = "wasm-redis")]
-pub(crate) use batch::pending_calls::{PendingCalls, RetryMethod};
+pub(crate) use batch::pending_calls::{ErrorMeaning, PendingCalls};
 pub use batch::policy_registry::policy_registry_key;
 pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 #[cfg(feature = "redis")]

@@ -25,6 +25,8 @@ pub struct RedisTarget {
     pub cluster: bool,
     /// The number of hash tags shared by keys without their own tag.
     pub tags: Option<u16>,
+    /// Whether a script call may have one key only.
+    pub one_key_per_script: bool,
     /// The name of the master, if the addresses are sentinels.
     pub master: Option<String>,
     /// The connection options of servers.
@@ -80,13 +82,12 @@ impl RedisTarget {
     ) -> Result<RedisDeployment> {
         let health_timeouts = self.health_timeouts();
         if !self.cluster {
-            let route = self.route(logins)?;
-            return Ok(RedisDeployment::Server(Connection::open(
-                route,
-                health_timeouts,
-                runtime,
-                warn,
-            )));
+            let has_one_key = self.one_key_per_script;
+            let connection = Connection::open(self.route(logins)?, health_timeouts, runtime, warn);
+            if has_one_key {
+                connection.send_one_key_per_script();
+            }
+            return Ok(RedisDeployment::Server(connection));
         }
         let (seeds, access) = self.seeds(logins)?;
         Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health_timeouts, runtime, warn)))

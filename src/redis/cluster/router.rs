@@ -20,7 +20,6 @@ use crate::redis::cluster::node_request::{
 use crate::redis::cluster::slot_queues::SlotQueues;
 use crate::redis::cluster::slot_request::{SlotRequest, report};
 use crate::redis::connection::{Address, Health};
-use crate::redis::slot::CROSS_SLOT;
 
 /// The pause before a retry of a request that could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -84,7 +83,7 @@ impl Router {
     fn accept(&mut self, request: SlotRequest) {
         let (slot_requests, cross_slot) = request.by_slot();
         if let Some(cross_slot) = cross_slot {
-            self.fail(cross_slot, &ScriptFailure::Refused(CROSS_SLOT.into()));
+            self.fail(cross_slot, &ScriptFailure::CrossSlot);
         }
         for request in slot_requests {
             let slot = request.slot;
@@ -156,6 +155,8 @@ impl Router {
             unavailable => return Err(unavailable),
         }
         let Some(owner) = self.topology.owner(request.slot).cloned() else {
+            // The slot may get an owner while all known masters are healthy.
+            self.topology.mark_stale();
             return Err(Availability::Up);
         };
         match self.topology.node(&owner).availability() {

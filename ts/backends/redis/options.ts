@@ -104,4 +104,12 @@ export interface RedisStoreOptions {
   readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
+  /**
+   * Sends a script of its own for each key, pipelined. Required behind a proxy that sends a script to the
+   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
+   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
+   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`. Not for `cluster`, where
+   * the store itself finds the server of each key.
+   */
+  readonly oneKeyPerScript?: boolean
 }

@@ -1,6 +1,6 @@
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
-import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
+import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../../input/options.js'
 import type { RedisNode, RedisStoreOptions, RedisTlsOptions } from './options.js'
 import { parseRedisUrl, type RedisLocation } from './url.js'
 
@@ -32,7 +32,12 @@ export function targetOf(
   if (options.port !== undefined && options.host === undefined) {
     throw new TollgateError('INVALID_OPTION', 'port requires host')
   }
-  const times = { connectTimeoutMs, commandTimeoutMs }
+  const { oneKeyPerScript = false } = options
+  const shared = {
+    connectTimeoutMs,
+    commandTimeoutMs,
+    oneKeyPerScript: trueOrFalse('INVALID_OPTION', 'oneKeyPerScript', oneKeyPerScript),
+  }
   if (options.sentinel !== undefined) {
     const { nodes, name, tls, ...login } = optionsOf('INVALID_OPTION', 'sentinel', options.sentinel, [
       'nodes',
@@ -42,7 +47,7 @@ export function targetOf(
       'tls',
     ])
     return {
-      ...times,
+      ...shared,
       cluster: false,
       addresses: nodesOf('sentinel.nodes', nodes, SENTINEL_PORT),
       master: nonEmptyString('sentinel.name', name),
@@ -60,8 +65,11 @@ export function targetOf(
     if (options.database !== undefined && options.database !== 0) {
       throw invalid('INVALID_OPTION', 'database', 'must be 0 with cluster', options.database)
     }
+    if (oneKeyPerScript) {
+      throw invalid('INVALID_OPTION', 'oneKeyPerScript', 'must be false with cluster', oneKeyPerScript)
+    }
     return {
-      ...times,
+      ...shared,
       cluster: true,
       addresses: nodesOf('cluster.nodes', nodes, DEFAULT_PORT),
       access: accessOf(options, {}),
@@ -69,7 +77,7 @@ export function targetOf(
     }
   }
   const location = options.url === undefined ? locationOf(options) : parseRedisUrl('url', options.url)
-  return { ...times, cluster: false, addresses: [location.address], access: accessOf(options, location) }
+  return { ...shared, cluster: false, addresses: [location.address], access: accessOf(options, location) }
 }
 
 /** Identifies a database in this process, independent of login and TLS. */

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::node::Availability;
-use super::topology::{Topology, TopologyReport};
+use super::topology::{Topology, TopologyResult};
 use crate::redis::batch::script_call::ScriptFailure;
 use crate::redis::cluster::node_request::{
     NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
@@ -32,7 +32,7 @@ const MAX_REDIRECTS: u32 = 5;
 
 enum RouterEvent {
     RequestDone(NodeRequestOutcome),
-    TopologyQueried(Option<TopologyReport>),
+    TopologyQueried(TopologyResult),
 }
 
 pub(crate) struct Router {
@@ -208,8 +208,8 @@ impl Router {
     fn on_event(&mut self, event: RouterEvent) {
         match event {
             RouterEvent::RequestDone(outcome) => self.on_request_done(outcome),
-            RouterEvent::TopologyQueried(report) => {
-                self.topology.apply(report);
+            RouterEvent::TopologyQueried(result) => {
+                self.topology.apply(result);
                 self.check_cluster();
             }
         }

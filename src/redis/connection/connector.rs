@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::reply_bound::BoundedReplies;
 use super::tls::Tls;
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::redis::inline_io::read_ownership::ReadOwnership;
@@ -207,6 +208,7 @@ impl Session {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         // A request that found the client's queue full would lose its place in the order.
         let config = config.set_pipeline_buffer_size(MAX_IN_FLIGHT + 10);
+        let stream = BoundedReplies::new(stream);
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
         let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);

@@ -43,6 +43,8 @@
 mod connector;
 mod endpoint;
 mod health;
+mod nat_map;
+mod reply_bound;
 mod request_handler;
 mod script_reply;
 mod sender;
@@ -69,7 +71,7 @@ use crate::time::Micros;
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
 pub(crate) use crate::redis::connection::connector::Session;
-pub(crate) use crate::redis::connection::script_reply::script_reply;
+pub(crate) use crate::redis::connection::script_reply::{error_text, script_reply};
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 
 #[cfg(feature = "fuzzing")]
@@ -80,6 +82,7 @@ pub(crate) use self::{
 
 pub use self::endpoint::Endpoint;
 pub use self::health::{Health, ServerInfo, StoreWarning};
+pub use self::nat_map::NatMap;
 pub use self::sentinel::SentinelClient;
 pub use self::tls::{Identity, Tls};
 pub use crate::redis::connection::connector::{

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 use super::node_batch::SharingPermission;
 use crate::redis::connection::{
     Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, NatMap, ServerInfo,
-    ServerTime, StateSubscriber, StoreWarning, reconnector,
+    ServerTime, SessionHandle, StateSubscriber, StoreWarning, reconnector,
 };
 
 /// After this time without an answer to any request in flight, a node may be unreachable.
@@ -125,10 +124,10 @@ impl ClusterNode {
         }
     }
 
-    /// The session's connection, and its id.
-    pub(crate) fn session(&self) -> Option<(MultiplexedConnection, u64)> {
+    /// The session, and its id.
+    pub(crate) fn session(&self) -> Option<(SessionHandle, u64)> {
         match self.state.current() {
-            ConnectionState::Up(session, id) => Some((session.connection, id)),
+            ConnectionState::Up(session, id) => Some((session, id)),
             ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use redis::Value as Reply;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -12,7 +11,7 @@ use crate::redis::batch::script_call::{ScriptFailure, ScriptResult};
 use crate::redis::cluster::node_batch;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
-use crate::redis::connection::{Address, ServerTime, command, script_reply};
+use crate::redis::connection::{Address, ServerTime, SessionHandle, command, script_reply};
 
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
@@ -66,7 +65,7 @@ impl NodeRequest {
     /// channel `removed` closes.
     pub(crate) fn send(
         mut self,
-        mut connection: MultiplexedConnection,
+        session: SessionHandle,
         session_id: u64,
         mut removed: watch::Receiver<()>,
         server_time: &ServerTime,
@@ -102,6 +101,7 @@ impl NodeRequest {
             }
         }
         async move {
+            let mut connection = session.connection.clone();
             let sending = connection.send_packed_commands(&pipeline, 0, pipeline.len());
             tokio::pin!(sending);
             let replies = loop {
@@ -110,7 +110,7 @@ impl NodeRequest {
                     biased;
                     sent = timeout_at(expires_at, &mut sending) => match sent {
                         Ok(Ok(replies)) => break Ok(self.script_replies(replies)),
-                        Ok(Err(error)) => break Err(NodeError::Broken(error.to_string().into())),
+                        Ok(Err(error)) => break Err(NodeError::Broken(session.reason(&error))),
                         Err(_) if expires_at < self.deadline => self.report_expired(expires_at),
                         Err(_) => break Err(NodeError::TimedOut),
                     },

@@ -182,12 +182,12 @@ impl Router {
         for request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
             match node.session() {
-                Some((connection, session_id)) => {
+                Some((session, session_id)) => {
                     node.on_request_sent(now);
                     let removed = node.removed();
                     let may_share = node.sharing.is_granted(now);
                     let sending =
-                        request.send(connection, session_id, removed, &node.server_time, may_share);
+                        request.send(session, session_id, removed, &node.server_time, may_share);
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.

@@ -152,8 +152,8 @@ impl Topology {
             return None;
         }
         let healthy = self.nodes.iter().filter(|(_, node)| node.is_healthy(now));
-        let targets =
-            healthy.filter_map(|(address, node)| Some((address.clone(), node.session()?.0)));
+        let targets = healthy
+            .filter_map(|(address, node)| Some((address.clone(), node.session()?.0.connection)));
         let mut targets: Vec<_> = targets.collect();
         if targets.is_empty() {
             self.open_known_nodes();

@@ -70,7 +70,7 @@ use crate::time::Micros;
 
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
-pub(crate) use crate::redis::connection::connector::Session;
+pub(crate) use crate::redis::connection::connector::{Session, SessionHandle};
 pub(crate) use crate::redis::connection::script_reply::{error_text, script_reply};
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -14,15 +15,20 @@ const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of values in a reply. A value of few bytes takes more memory.
 const MAX_VALUES: usize = 1_000_000;
 
+/// The reason why a stream has failed, if a reply was too large. The client library does not pass
+/// the reason on.
+pub(crate) type BoundFailure = Arc<OnceLock<Arc<str>>>;
+
 /// A stream that fails when a reply is too large.
 pub(crate) struct BoundedReplies<S> {
     stream: S,
     meter: ReplyMeter,
+    failure: BoundFailure,
 }
 
 impl<S> BoundedReplies<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self { stream, meter: ReplyMeter::default() }
+    pub(crate) fn new(stream: S, failure: BoundFailure) -> Self {
+        Self { stream, meter: ReplyMeter::default(), failure }
     }
 }
 
@@ -34,7 +40,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedReplies<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        Poll::Ready(self.meter.read(&buffer.filled()[before..]))
+        let read = self.meter.read(&buffer.filled()[before..]);
+        Poll::Ready(read.map_err(|ReplyTooLarge| {
+            let why =
+                format!("a reply has more than {} MiB or {MAX_VALUES} values", MAX_BYTES >> 20);
+            let _first = self.failure.set(why.as_str().into());
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        }))
     }
 }
 
@@ -68,6 +80,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReplies<S> {
     }
 }
 
+/// A reply has more bytes or values than the bound.
+#[derive(Debug)]
+struct ReplyTooLarge;
+
 /// Follows the replies in a stream of bytes (RESP 2 and 3).
 #[derive(Debug, Default)]
 struct ReplyMeter {
@@ -86,7 +102,7 @@ struct ReplyMeter {
 
 impl ReplyMeter {
     /// Follows some more bytes. Fails if a reply is too large.
-    fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn read(&mut self, mut bytes: &[u8]) -> Result<(), ReplyTooLarge> {
         while !bytes.is_empty() {
             let length = match self.text {
                 0 => {
@@ -106,9 +122,7 @@ impl ReplyMeter {
             if self.bytes.saturating_add(self.text) > MAX_BYTES
                 || self.values.saturating_add(self.announced) > MAX_VALUES
             {
-                let why =
-                    format!("a reply has more than {} MiB or {MAX_VALUES} values", MAX_BYTES >> 20);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                return Err(ReplyTooLarge);
             }
             if has_ended && self.announced == 0 {
                 (self.bytes, self.values) = (0, 0);

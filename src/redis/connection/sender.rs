@@ -166,7 +166,7 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     }
     let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
-        Ok(Err(error)) => Err(TransportError::Broken(error.to_string().into())),
+        Ok(Err(error)) => Err(TransportError::Broken(session.reason(&error))),
         Err(_) => Err(TransportError::TimedOut),
     };
     RequestOutcome { pending, session_id, replies }

@@ -33,6 +33,11 @@ const MUTATIONS = {
             let _ = why;
             return Some(pending);`,
   ],
+  "a proxy's error that is taken for a refusal": [
+    'src/redis/batch/pending_calls.rs',
+    'Self::MayHaveRun => ScriptFailure::Failed(text.into()),',
+    'Self::MayHaveRun => ScriptFailure::Refused(text.into()),',
+  ],
   'a dropped deadline': [
     SENDER,
     'timeout_at(pending.deadline, &mut sending).await',

@@ -95,6 +95,7 @@ describe.each(Object.entries(STORES))('%s', (name, open) => {
   describe.each([false, true])('behind a proxy that routes by the first key, hash tags: %j', (hashTags) => {
     const proxy = routed(hashTags)
 
+    // promise: one-count-behind-a-proxy
     test('each key has one count', async () => {
       await using store = open(proxy.port, ONE_KEY)
       expect(await admittedOf(store.limiter(`one-${name.length}`))).toEqual(KEYS.map(() => LIMIT))

@@ -43,13 +43,8 @@ const BEFORE_RUN: [&str; 7] = [
     "ERR wrong number of arguments",
 ];
 
-/// Parts of errors that end a script before it has changed anything. The scripts read first, and
-/// they handle errors of writes themselves. Redis kills no script that has written.
-const BEFORE_WRITE: [&str; 3] = [
-    ": -NOPERM ",
-    "can't run this command or subcommand",
-    "Script killed by user with SCRIPT KILL",
-];
+/// A part of the error of a script that was ended. Redis ends no script that has written.
+const KILLED: &str = "Script killed by user with SCRIPT KILL";
 
 impl ErrorMeaning {
     /// The meaning of an error, whose first word is its code.
@@ -68,7 +63,7 @@ impl ErrorMeaning {
                 Self::Refused
             }
             _ if BEFORE_RUN.iter().any(|known| text.starts_with(known))
-                || BEFORE_WRITE.iter().any(|known| text.contains(known)) =>
+                || text.contains(KILLED) =>
             {
                 Self::Refused
             }
@@ -256,11 +251,7 @@ mod tests {
             ("ERR wrong number of arguments for 'evalsha' command", ErrorMeaning::Refused),
             ("ERR max number of clients reached", ErrorMeaning::Refused),
             (
-                "ERR The user executing the script can't run this command or subcommand script: 0",
-                ErrorMeaning::Refused,
-            ),
-            (
-                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -NOPERM this",
+                "ERR Error running script: @user_script: 1: Script killed by user with SCRIPT KILL...",
                 ErrorMeaning::Refused,
             ),
             (
@@ -276,6 +267,8 @@ mod tests {
             ("upstream failure", ErrorMeaning::MayHaveRun),
             ("Timeout", ErrorMeaning::MayHaveRun),
             ("WRONGTYPE Operation against a key", ErrorMeaning::MayHaveRun),
+            // The script may have decided other calls before.
+            ("ERR The user executing the script can't run this command", ErrorMeaning::MayHaveRun),
             (
                 "ERR user_script:1: Script attempted to access a non local key",
                 ErrorMeaning::MayHaveRun,

@@ -195,7 +195,7 @@ export declare class NativeRedisStore {
    * Connects in the background. `complete` receives the results of submitted flushes: of all
    * calls of a flush, or of the calls with the given numbers. Without a number there is no result.
    * `event` receives `'up'` (the
-   * address, the version), `'down'` (the reason), `'evicting'` (the eviction policy),
+   * address, the version), `'down'` (the reason), `'evicting'` (the eviction policy), `'cluster-node'`,
    * `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
    * the event loop is Node's own and may read replies. Throws if the certificates are invalid.
    */
@@ -345,6 +345,12 @@ export interface RedisAddress {
   path?: string
 }
 
+/** The address of a server from here, and as nodes and sentinels report it. */
+export interface RedisNat {
+  reported: RedisAddress
+  reachable: RedisAddress
+}
+
 /** The addresses and connection options of a Redis deployment. TypeScript has validated them. */
 export interface RedisTarget {
   /** The address of the server, or those of the sentinels, or of nodes of the cluster. */
@@ -353,6 +359,10 @@ export interface RedisTarget {
   cluster: boolean
   /** The number of hash tags shared by keys without their own tag. */
   tags?: number
+  /** The servers to connect to in the place of those that nodes and sentinels report. */
+  natMap: Array<RedisNat>
+  /** Whether a script call may have one key only. */
+  oneKeyPerScript: boolean
   /** The name of the master, if the addresses are sentinels. */
   master?: string
   /** The connection options of servers. */

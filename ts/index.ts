@@ -63,6 +63,7 @@ export type { LocalDecisions } from './backends/local/local-options.js'
 export type { MemoryStoreOptions } from './backends/memory/embedded-store.js'
 export { MemoryStore } from './backends/memory/memory-store.js'
 export type {
+  ClusterNodeWarning,
   EvictingWarning,
   PoliciesWarning,
   StoreDown,

@@ -69,6 +69,11 @@ export class WasmFlush {
      */
     push(limiter: WasmRedisLimiter): void;
     /**
+     * Ends an attempt, and prepares script calls of one key each in the place of those that the
+     * server refused because their keys are in several slots. Returns whether there were any.
+     */
+    retryCrossSlot(): boolean;
+    /**
      * Ends an attempt, and prepares script calls that retry stale calls. Returns the server's time
      * in epoch microseconds, or -1 if there is nothing to retry.
      */
@@ -80,7 +85,7 @@ export class WasmFlush {
     /**
      * Builds the script calls for the server's estimated time, in epoch microseconds.
      */
-    start(epoch_us: number): void;
+    start(epoch_us: number, has_one_key_per_script: boolean): void;
     /**
      * The texts of failures.
      */
@@ -255,9 +260,10 @@ export interface InitOutput {
     readonly wasmflush_onTimeout: (a: number, b: number) => void;
     readonly wasmflush_push: (a: number, b: number) => void;
     readonly wasmflush_pushPeek: (a: number, b: number, c: number, d: number, e: number) => number;
+    readonly wasmflush_retryCrossSlot: (a: number) => number;
     readonly wasmflush_retryStale: (a: number) => number;
     readonly wasmflush_sendsSource: (a: number, b: number) => number;
-    readonly wasmflush_start: (a: number, b: number) => void;
+    readonly wasmflush_start: (a: number, b: number, c: number) => void;
     readonly wasmflush_texts: (a: number) => [number, number];
     readonly wasmflush_unanswered: (a: number) => [number, number];
     readonly wasmredislimiter_close: (a: number) => void;

@@ -152,7 +152,7 @@ fn redis(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<()> {
     }
     let mut flush = WasmFlush::new(input.arbitrary()?);
     flush.push(&limiters[0]);
-    flush.start(number(input)?);
+    flush.start(number(input)?, input.arbitrary()?);
     for _ in 0..input.int_in_range(1..=8)? {
         for index in flush.unanswered() {
             let index = index as usize;
@@ -168,14 +168,14 @@ fn redis(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<()> {
                 ),
                 3 => {
                     let codes =
-                        ["NOSCRIPT", "BUSY", "TRYAGAIN", "MOVED", "OOM", "ReplyError: LOADING"];
+                        ["NOSCRIPT", "BUSY", "TRYAGAIN", "MOVED", "CROSSSLOT", "ERR", "ReplyError: LOADING"];
                     let code = codes[input.choose_index(codes.len())?];
                     flush.on_error(index, &format!("{code} {text}"), "");
                 }
                 _ => flush.on_timeout(index),
             }
         }
-        if flush.is_answered() && flush.retry_stale() < 0.0 {
+        if flush.is_answered() && !flush.retry_cross_slot() && flush.retry_stale() < 0.0 {
             break;
         }
     }

@@ -12,6 +12,11 @@ export default {
             let _ = why;
             return Some(pending);`,
   ],
+  "a proxy's error that is taken for a refusal": [
+    'src/redis/batch/pending_calls.rs',
+    'Self::MayHaveRun => ScriptFailure::Failed(text.into()),',
+    'Self::MayHaveRun => ScriptFailure::Refused(text.into()),',
+  ],
   'a dropped deadline': [
     SENDER,
     'timeout_at(pending.deadline, &mut sending).await',

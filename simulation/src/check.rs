@@ -69,8 +69,13 @@ fn once(call: &Call, world: &World, found: &mut Vec<String>) {
     let is_right = match &call.outcome {
         Some((_, Ok(decision))) => is_admitted(decision.status) && runs == 1,
         Some((_, Err(CallFailure::Script(failure)))) => match failure {
-            ScriptFailure::Unavailable(_) | ScriptFailure::Refused(_) => runs == 0,
-            ScriptFailure::Broken(_) | ScriptFailure::TimedOut | ScriptFailure::Closed => runs <= 1,
+            ScriptFailure::Unavailable(_)
+            | ScriptFailure::Refused(_)
+            | ScriptFailure::CrossSlot => runs == 0,
+            ScriptFailure::Broken(_)
+            | ScriptFailure::Failed(_)
+            | ScriptFailure::TimedOut
+            | ScriptFailure::Closed => runs <= 1,
         },
         Some((_, Err(CallFailure::Call(_)))) => runs == 0,
         None => runs <= 1,

@@ -91,6 +91,10 @@ async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> Ru
     let mut world = World::new(scenario.delays, random.fork());
     match scenario.deployment {
         Deployment::Server => world.add_shard(false),
+        Deployment::Sharded => {
+            world.add_shard(false);
+            world.is_sharded = true;
+        }
         Deployment::Sentinel => {
             world.add_shard(true);
             world.sentinels.extend((0..3).map(|_| Sentinel { master: 0, is_alive: true }));
@@ -176,7 +180,9 @@ impl Run {
             RedisDeployment::Server(Connection::open(endpoint, timeouts, &runtime, |_| {}))
         };
         match self.scenario.deployment {
-            Deployment::Server => direct(Endpoint::direct(World::node_address(0), connector)),
+            Deployment::Server | Deployment::Sharded => {
+                direct(Endpoint::direct(World::node_address(0), connector))
+            }
             Deployment::Sentinel => {
                 let nodes = (0..3).map(World::sentinel_address).collect();
                 let sentinels = SentinelClient::new(nodes, MASTER.into(), connector.clone());
@@ -325,6 +331,10 @@ impl Run {
             }
             Fault::Full { node, lasting } => {
                 world().nodes[node].full_until = Instant::now() + lasting;
+                sleep(lasting).await;
+            }
+            Fault::ProxyErrors { node, lasting } => {
+                world().nodes[node].proxy_errors_until = Instant::now() + lasting;
                 sleep(lasting).await;
             }
             Fault::FlushScripts { node } => world().flush_scripts(node),

@@ -38,6 +38,8 @@ pub(crate) struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deployment {
     Server,
+    /// Servers behind one address that take no script on keys of several slots.
+    Sharded,
     Sentinel,
     Cluster,
 }
@@ -101,6 +103,11 @@ pub(crate) enum Fault {
         node: usize,
         lasting: Duration,
     },
+    /// A proxy reports an error for each script that the node runs.
+    ProxyErrors {
+        node: usize,
+        lasting: Duration,
+    },
     FlushScripts {
         node: usize,
     },
@@ -138,6 +145,7 @@ impl Scenario {
             &[
                 Deployment::Server,
                 Deployment::Server,
+                Deployment::Sharded,
                 Deployment::Sentinel,
                 Deployment::Cluster,
                 Deployment::Cluster,
@@ -190,13 +198,13 @@ impl Client {
 impl Fault {
     fn new(random: &mut fastrand::Rng, deployment: Deployment) -> Self {
         let (nodes, shards) = match deployment {
-            Deployment::Server => (1, 1),
+            Deployment::Server | Deployment::Sharded => (1, 1),
             Deployment::Sentinel => (2, 1),
             Deployment::Cluster => (6, 3),
         };
         let node = random.usize(..nodes);
         let lasting = millis(random, 1..1_500);
-        match random.u8(..if shards == 3 { 12 } else { 10 }) {
+        match random.u8(..if shards == 3 { 13 } else { 11 }) {
             0 | 1 => Self::Cut { node, all: random.bool() },
             2 => Self::Partition { node, lasting },
             3 => Self::Freeze { node, lasting },
@@ -216,6 +224,7 @@ impl Fault {
                 demoted_after: millis(random, 1..1_000),
             },
             8 => Self::Cut { node, all: true },
+            10 => Self::ProxyErrors { node, lasting },
             9 => Self::Reopen { client: random.usize(..3) },
             _ => Self::Migrate { key: random.usize(..8), to: random.usize(..shards), lasting },
         }

@@ -41,6 +41,23 @@ fn a_request_that_waits_to_be_sent_again_fails_at_its_deadline() {
     passes(scenario);
 }
 
+/// A proxy reports its timeout while the script runs: the charge is unknown.
+#[test]
+fn an_error_of_a_proxy_does_not_say_that_nothing_was_charged() {
+    let mut scenario = scenario(Deployment::Server, millis(1), millis(300));
+    scenario.faults.push((millis(500), Fault::ProxyErrors { node: 0, lasting: millis(700) }));
+    passes(scenario);
+}
+
+/// A sharded server refuses the keys of several slots.
+#[test]
+fn calls_on_keys_of_several_slots_are_decided_by_a_sharded_server() {
+    let mut scenario = scenario(Deployment::Sharded, millis(5), millis(300));
+    scenario.faults.push((millis(500), Fault::FlushScripts { node: 0 }));
+    scenario.faults.push((millis(900), Fault::Cut { node: 0, all: true }));
+    passes(scenario);
+}
+
 /// A request waited for the pause before a retry of another one, past its deadline.
 #[test]
 fn a_pause_before_a_retry_ends_at_a_deadline() {

@@ -77,7 +77,10 @@ fn failure_code(error: &CallFailure) -> FailureCode {
         CallFailure::Script(redis::ScriptFailure::Unavailable(_)) => FailureCode::Unavailable,
         CallFailure::Script(redis::ScriptFailure::Broken(_)) => FailureCode::Broken,
         CallFailure::Script(redis::ScriptFailure::TimedOut) => FailureCode::TimedOut,
-        CallFailure::Script(redis::ScriptFailure::Refused(_)) => FailureCode::Refused,
+        CallFailure::Script(redis::ScriptFailure::Refused(_) | redis::ScriptFailure::CrossSlot) => {
+            FailureCode::Refused
+        }
+        CallFailure::Script(redis::ScriptFailure::Failed(_)) => FailureCode::Malformed,
         CallFailure::Script(redis::ScriptFailure::Closed) => FailureCode::Closed,
         CallFailure::Call(CallError::Unreadable | CallError::Unwritten(_) | CallError::Stale) => {
             FailureCode::Refused

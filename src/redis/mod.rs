@@ -33,11 +33,11 @@ pub use batch::call_batch::CallBatch;
 pub use batch::flush::{CallFailure, Flush};
 pub use batch::partition::{FlushPartition, SlotPartitions};
 #[cfg(feature = "wasm-redis")]
-pub(crate) use batch::pending_calls::{PendingCalls, RetryMethod};
+pub(crate) use batch::pending_calls::{ErrorMeaning, PendingCalls};
 pub use batch::policy_registry::policy_registry_key;
 pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 #[cfg(feature = "redis")]
-pub use cluster::{AnsweredCalls, Cluster};
+pub use cluster::{AnsweredCalls, Cluster, ClusterAddresses};
 pub use codec::reply::{CallError, PolicyReply, ReplyReader, ReplyValue};
 pub use codec::{
     KeySummary, POLICY_KINDS, RawValue, ReplyState, ScriptAlgorithm, StoredMetadata, layout_of,
@@ -46,7 +46,7 @@ pub use codec::{
 #[cfg(feature = "redis")]
 pub use connection::{
     Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
-    Health, HealthTimeouts, Identity, SentinelClient, ServerInfo, StoreWarning, Tls,
+    Health, HealthTimeouts, Identity, NatMap, SentinelClient, ServerInfo, StoreWarning, Tls,
 };
 #[cfg(feature = "redis")]
 pub use inline_io::socket_handle::SocketHandle;

@@ -5,11 +5,6 @@ use crc16::{State, XMODEM};
 /// The number of slots.
 pub const SLOTS: u16 = 16_384;
 
-/// The error of a call whose keys are in several slots.
-#[cfg(any(feature = "redis", feature = "wasm-redis"))]
-pub(crate) const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of the Redis Cluster; \
-                                     set a tag on the limiter or on the call";
-
 /// The checksum that maps keys to slots.
 pub(crate) fn crc16(bytes: &[u8]) -> u16 {
     State::<XMODEM>::calculate(bytes)
@@ -22,7 +17,8 @@ pub fn slot_of(name: &[u8]) -> u16 {
     crc16(hash_tag(name).unwrap_or(name)) % SLOTS
 }
 
-fn hash_tag(name: &[u8]) -> Option<&[u8]> {
+/// The text of a name that decides its slot; `None` if that is the whole name.
+pub(crate) fn hash_tag(name: &[u8]) -> Option<&[u8]> {
     let start = name.iter().position(|byte| *byte == b'{')? + 1;
     let length = name[start..].iter().position(|byte| *byte == b'}')?;
     (length > 0).then(|| &name[start..start + length])

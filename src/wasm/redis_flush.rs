@@ -8,7 +8,7 @@ use super::response::FailureCode;
 use super::whole;
 use crate::abi::responses::FlushResponses;
 use crate::redis::text::{text_of, values_of};
-use crate::redis::{Flush, PendingCalls, RetryMethod, ScriptFailure, ScriptResult};
+use crate::redis::{ErrorMeaning, Flush, PendingCalls, ScriptFailure, ScriptResult};
 use crate::wasm::redis_store::WasmRedisLimiter;
 
 /// The prefixes that clients put before a server's error.
@@ -16,12 +16,6 @@ const ERROR_PREFIXES: [&str; 2] = ["Command failed: ", "ReplyError: "];
 
 /// The codes of failed attempts to connect: nothing was sent.
 const NOT_SENT: [&str; 3] = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"];
-
-/// The code of a server's error: its first word, in capitals.
-fn code_of(text: &str) -> &str {
-    let code = text.split(' ').next().unwrap_or_default();
-    if code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "" }
-}
 
 /// A flush. JavaScript sends its unanswered script calls and passes the replies back.
 #[wasm_bindgen]
@@ -70,10 +64,10 @@ impl WasmFlush {
     }
 
     /// Builds the script calls for the server's estimated time, in epoch microseconds.
-    pub fn start(&mut self, epoch_us: f64) {
+    pub fn start(&mut self, epoch_us: f64, has_one_key_per_script: bool) {
         let mut flush = std::mem::take(&mut self.flush);
         flush.set_time(whole(epoch_us));
-        self.flush = flush.deduplicate();
+        self.flush = if has_one_key_per_script { flush.by_key() } else { flush.deduplicate() };
         self.pending = PendingCalls::new(self.flush.script_calls());
     }
 
@@ -112,9 +106,8 @@ impl WasmFlush {
     pub fn on_error(&mut self, index: usize, message: &str, system_code: &str) {
         let text = ERROR_PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix));
         let text = text.unwrap_or(message);
-        let code = code_of(text);
-        if RetryMethod::of_code(code).is_some() {
-            self.pending.on_error(index, code, message);
+        if ErrorMeaning::of(text) != ErrorMeaning::MayHaveRun || text.starts_with("ERR ") {
+            self.pending.on_error(index, text);
             return;
         }
         // Other messages of clients may contain a URL with a password.
@@ -150,6 +143,18 @@ impl WasmFlush {
     #[wasm_bindgen(js_name = isPaused)]
     pub fn is_paused(&self) -> bool {
         self.pending.is_paused()
+    }
+
+    /// Ends an attempt, and prepares script calls of one key each in the place of those that the
+    /// server refused because their keys are in several slots. Returns whether there were any.
+    #[wasm_bindgen(js_name = retryCrossSlot)]
+    pub fn retry_cross_slot(&mut self) -> bool {
+        self.results.extend(std::mem::take(&mut self.pending).into_answers());
+        let is_retried = self.flush.retry_cross_slot(&self.results);
+        if is_retried {
+            self.pending = PendingCalls::new(self.flush.script_calls());
+        }
+        is_retried
     }
 
     /// Ends an attempt, and prepares script calls that retry stale calls. Returns the server's time

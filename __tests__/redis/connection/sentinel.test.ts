@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
 import type { RedisServer } from '../../servers/redis-server.js'
 import { SentinelGroup } from '../../servers/sentinel.js'
+import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { until } from '../../servers/until.js'
 import { LATE_MS, outcome, PATIENT_MS, recovery } from '../help.js'
 
@@ -46,6 +47,20 @@ async function callsUntil(limiter: RateLimiter, isOver: () => boolean): Promise<
     }
   }
 }
+
+test('the master is reached by the address of natMap', async () => {
+  await grouped(async (group) => {
+    const master = await group.master()
+    await using proxy = await TcpProxy.start(master)
+    const { sentinel } = optionsFor(group)
+    const natMap = { [`127.0.0.1:${master.port}`]: `127.0.0.1:${proxy.port}` }
+    await using mapped = new RedisStore({ sentinel: { ...sentinel, natMap } as never, commandTimeoutMs: PATIENT_MS })
+    const limiter = new RateLimiter(POLICY, { store: mapped, prefix: 'nat' })
+    expect(await limiter.take('key')).toMatchObject({ allowed: true })
+    expect(proxy.connections).toBe(1)
+    expect(mapped.status()).toMatchObject({ address: `127.0.0.1:${proxy.port}` })
+  })
+})
 
 test('the sentinels report the master, and one that answers is enough', async () => {
   await grouped(

@@ -63,7 +63,9 @@ describe("a client's error", () => {
     ['no memory', error("OOM command not allowed when used memory > 'maxmemory'."), 'STORE_ERROR', false],
     ['no rights', error("NOPERM this user has no permissions to run the 'evalsha' command"), 'STORE_ERROR', false],
     ['another node', error('MOVED 3999 127.0.0.1:6381'), 'STORE_ERROR', false],
-    ['an error in a pipeline', error('Command failed: WRONGTYPE Operation against a key'), 'STORE_ERROR', false],
+    ['an error in a pipeline', error('Command failed: NOPERM no permissions'), 'STORE_ERROR', false],
+    ["a proxy's error", error('ERR Connection timed out'), 'STORE_ERROR', 'unknown'],
+    ['an error of a script that has begun', error('WRONGTYPE Operation against a key'), 'STORE_UNAVAILABLE', 'unknown'],
   ])('%s', async (_, reason, code, charged) => {
     let sent = 0
     const limiter = limiterBy(() => {

@@ -108,9 +108,12 @@ impl World {
     /// The redirect to another node of the cluster, if this one does not serve the keys.
     fn redirect(&self, node: usize, is_asking: bool, words: &[Vec<u8>]) -> Option<String> {
         let keys = declared_keys(words);
-        let slot = slot_of(keys.first().filter(|_| self.is_cluster)?);
+        let slot = slot_of(keys.first().filter(|_| self.is_cluster || self.is_sharded)?);
         if keys.iter().any(|key| slot_of(key) != slot) {
             return Some("CROSSSLOT Keys in request don't hash to the same slot".into());
+        }
+        if self.is_sharded {
+            return None;
         }
         let now = self.now() / 1_000;
         let present = keys.iter().filter(|key| self.nodes[node].keys.has(key, now)).count();
@@ -175,6 +178,9 @@ impl World {
                 self.record(&key);
                 *self.runs.entry(key).or_default() += 1;
             }
+        }
+        if Instant::now() < self.nodes[node].proxy_errors_until {
+            return Reply::error("ERR Connection timed out");
         }
         reply
     }

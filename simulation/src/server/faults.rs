@@ -142,6 +142,7 @@ impl World {
                 &mut node.loading_until,
                 &mut node.busy_until,
                 &mut node.full_until,
+                &mut node.proxy_errors_until,
             ] {
                 *until = now.min(*until);
             }

@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) sentinels: Vec<Sentinel>,
     pub(crate) shards: Vec<Shard>,
     pub(crate) is_cluster: bool,
+    /// Whether one server stands for several that take no script on keys of several slots.
+    pub(crate) is_sharded: bool,
     /// The shard of each slot that is not of its first shard.
     moved: BTreeMap<u16, usize>,
     /// The slots that move: the shards that give and take them.
@@ -72,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) loading_until: Instant,
     pub(crate) busy_until: Instant,
     pub(crate) full_until: Instant,
+    /// A proxy in front of it answers scripts with an error until then. They run.
+    pub(crate) proxy_errors_until: Instant,
 }
 
 /// A sentinel reports the master, which it learns a while after a failover.
@@ -89,6 +93,7 @@ impl World {
             sentinels: Vec::new(),
             shards: Vec::new(),
             is_cluster: false,
+            is_sharded: false,
             moved: BTreeMap::new(),
             migrating: BTreeMap::new(),
             delays,
@@ -123,6 +128,7 @@ impl World {
             loading_until: now,
             busy_until: now,
             full_until: now,
+            proxy_errors_until: now,
         });
         self.nodes.len() - 1
     }

@@ -70,6 +70,7 @@ impl StoreEvents {
     pub(crate) fn warn(&self, warning: StoreWarning) {
         match warning {
             StoreWarning::Evicting(policy) => self.send("evicting", vec![policy]),
+            StoreWarning::ClusterNode => self.send("cluster-node", Vec::new()),
         }
     }
 

@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 
 use crate::node::whole;
 use crate::redis::{
-    Address, Cluster, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource,
-    Endpoint, HealthTimeouts, Identity, Inspector, RedisDeployment, SentinelClient, StoreWarning,
-    Tls,
+    Address, Cluster, ClusterAddresses, Connection, Connector, Credentials, CredentialsProvider,
+    CredentialsSource, Endpoint, HealthTimeouts, Identity, Inspector, NatMap, RedisDeployment,
+    SentinelClient, StoreWarning, Tls,
 };
 
 /// The addresses and connection options of a Redis deployment. TypeScript has validated them.
@@ -25,6 +25,10 @@ pub struct RedisTarget {
     pub cluster: bool,
     /// The number of hash tags shared by keys without their own tag.
     pub tags: Option<u16>,
+    /// The servers to connect to in the place of those that nodes and sentinels report.
+    pub nat_map: Vec<RedisNat>,
+    /// Whether a script call may have one key only.
+    pub one_key_per_script: bool,
     /// The name of the master, if the addresses are sentinels.
     pub master: Option<String>,
     /// The connection options of servers.
@@ -43,6 +47,13 @@ pub struct RedisAddress {
     pub host: String,
     pub port: f64,
     pub path: Option<String>,
+}
+
+/// The address of a server from here, and as nodes and sentinels report it.
+#[napi(object)]
+pub struct RedisNat {
+    pub reported: RedisAddress,
+    pub reachable: RedisAddress,
 }
 
 /// The login, database and TLS options of a connection.
@@ -80,16 +91,21 @@ impl RedisTarget {
     ) -> Result<RedisDeployment> {
         let health_timeouts = self.health_timeouts();
         if !self.cluster {
-            let route = self.route(logins)?;
-            return Ok(RedisDeployment::Server(Connection::open(
-                route,
-                health_timeouts,
-                runtime,
-                warn,
-            )));
+            let has_one_key = self.one_key_per_script;
+            let connection = Connection::open(self.route(logins)?, health_timeouts, runtime, warn);
+            if has_one_key {
+                connection.send_one_key_per_script();
+            }
+            return Ok(RedisDeployment::Server(connection));
         }
-        let (seeds, access) = self.seeds(logins)?;
-        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health_timeouts, runtime, warn)))
+        let (addresses, access) = self.nodes(logins)?;
+        Ok(RedisDeployment::Cluster(Cluster::open(
+            addresses,
+            access,
+            health_timeouts,
+            runtime,
+            warn,
+        )))
     }
 
     /// An inspector, which connects on its first request. Throws if the certificates are invalid.
@@ -97,18 +113,19 @@ impl RedisTarget {
         if !self.cluster {
             return self.route(logins).map(Inspector::by_route);
         }
-        let (seeds, access) = self.seeds(logins)?;
-        Ok(Inspector::of_cluster(seeds, access))
+        let (addresses, access) = self.nodes(logins)?;
+        Ok(Inspector::of_cluster(addresses.seeds, access))
     }
 
     /// The nodes of the cluster, and their connection options.
-    fn seeds(
+    fn nodes(
         self,
         logins: impl CredentialsProvider + 'static,
-    ) -> Result<(Vec<Address>, Connector)> {
+    ) -> Result<(ClusterAddresses, Connector)> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let access = self.access.access(timeout, Arc::new(logins))?;
-        Ok((self.addresses.into_iter().map(RedisAddress::address).collect(), access))
+        let seeds = self.addresses.into_iter().map(RedisAddress::address).collect();
+        Ok((ClusterAddresses { seeds, nat_map: nat_map(self.nat_map) }, access))
     }
 
     /// The route to the server.
@@ -123,6 +140,7 @@ impl RedisTarget {
                 None => access.clone(),
             };
             let sentinels = SentinelClient::new(addresses.collect(), master, of_sentinels);
+            let sentinels = sentinels.with_nat_map(nat_map(self.nat_map));
             return Ok(Endpoint::master(sentinels, access));
         }
         let address =
@@ -137,6 +155,10 @@ impl RedisTarget {
         let connect = Duration::from_millis(whole(self.connect_timeout_ms));
         HealthTimeouts { disconnected: call, unresponsive: call, dead: call.max(connect) }
     }
+}
+
+fn nat_map(pairs: Vec<RedisNat>) -> NatMap {
+    pairs.into_iter().map(|pair| (pair.reported.address(), pair.reachable.address())).collect()
 }
 
 impl RedisAddress {

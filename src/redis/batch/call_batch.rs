@@ -219,6 +219,11 @@ impl CallBatch {
         keys
     }
 
+    /// The first key that the script declares.
+    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+        self.names.iter().find(|own| !own.is_empty()).map(|own| own.get(0))
+    }
+
     pub(crate) fn add_keys_to(&self, keys: &mut ScriptKeys) {
         self.names.iter().for_each(|own| keys.extend(own));
         keys.extend(&self.holds);

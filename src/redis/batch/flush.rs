@@ -1,5 +1,6 @@
 //! The batches of several limiters that are sent together.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::{fmt, iter};
 
@@ -16,9 +17,6 @@ use crate::time::Micros;
 /// The maximum number of outcomes in one script call: Lua cannot unpack more than 8,000 values.
 const MAX_OUTCOMES: usize = 1_000;
 
-/// Stale calls are retried this often. If they are stale again, Redis's clock keeps jumping.
-const MAX_RETRIES: u32 = 2;
-
 /// Batches, in the order in which their calls complete.
 #[derive(Debug, Default)]
 pub struct Flush {
@@ -26,8 +24,10 @@ pub struct Flush {
     /// For each script call: its outcomes so far.
     pub(crate) script_calls: Vec<usize>,
     /// The first script call of the current attempt.
-    first_current: usize,
-    retries: u32,
+    pub(super) first_current: usize,
+    pub(super) retries: u32,
+    /// Set if each script call has the keys of one first key: see [`by_key`](Self::by_key).
+    pub(super) script_call_of_key: Option<HashMap<Box<[u8]>, usize>>,
     pub(crate) peeks: bool,
     /// Set if this flush only registers policies.
     pub(crate) registration: Option<PolicyRegistration>,
@@ -38,9 +38,10 @@ pub struct Flush {
 pub(crate) struct FlushEntry {
     pub(crate) policies: Arc<PolicySet>,
     pub(crate) batch: CallBatch,
-    script_call: usize,
+    /// `None` if no script call may have the calls: the keys of each do not share a hash tag.
+    pub(super) script_call: Option<usize>,
     /// The earlier script calls that reported this batch as stale.
-    stale_in: Vec<usize>,
+    pub(super) stale_in: Vec<usize>,
     /// The indexes of the calls in the flush; `None` if they follow the calls of the entries
     /// before.
     pub(crate) positions: Option<Box<[usize]>>,
@@ -95,7 +96,7 @@ impl Flush {
         batch: CallBatch,
         positions: Option<Box<[usize]>>,
     ) {
-        let script_call = self.assign(batch.outcome_count(&policies));
+        let script_call = Some(self.assign(&batch, batch.outcome_count(&policies)));
         let stale_in = Vec::new();
         self.entries.push(FlushEntry { policies, batch, script_call, stale_in, positions });
     }
@@ -139,15 +140,24 @@ impl Flush {
         self.script_calls.len()
     }
 
-    /// Assigns outcomes to the latest script call, or to a new one if they do not fit.
-    fn assign(&mut self, outcomes: usize) -> usize {
-        let fits = self.script_calls[self.first_current..]
-            .last()
-            .is_some_and(|others| others + outcomes <= MAX_OUTCOMES);
-        if !fits {
+    /// Assigns the outcomes of a batch to the latest script call, or to a new one if they do not
+    /// fit. With one key per script call, only batches with the same first key share a script call.
+    pub(super) fn assign(&mut self, batch: &CallBatch, outcomes: usize) -> usize {
+        let next = self.script_calls.len();
+        let latest = match &mut self.script_call_of_key {
+            None => next.checked_sub(1),
+            Some(of_key) => batch.first_key().and_then(|key| of_key.get(key).copied()),
+        };
+        let fits = |index: &usize| {
+            *index >= self.first_current && self.script_calls[*index] + outcomes <= MAX_OUTCOMES
+        };
+        let script_call = latest.filter(fits).unwrap_or(next);
+        if script_call == next {
             self.script_calls.push(0);
         }
-        let script_call = self.script_calls.len() - 1;
+        if let (Some(of_key), Some(key)) = (&mut self.script_call_of_key, batch.first_key()) {
+            of_key.insert(key.into(), script_call);
+        }
         self.script_calls[script_call] += outcomes;
         script_call
     }
@@ -177,7 +187,8 @@ impl Flush {
         let mut script_calls: Vec<ScriptCall> =
             current.iter().map(|_| ScriptCall::deciding()).collect();
         for FlushEntry { policies, batch, script_call, .. } in &self.entries {
-            let Some(index) = script_call.checked_sub(self.first_current) else { continue };
+            let current = script_call.and_then(|index| index.checked_sub(self.first_current));
+            let Some(index) = current else { continue };
             let ScriptCall { keys, arguments, .. } = &mut script_calls[index];
             batch.add_keys_to(keys);
             batch.write(policies, &mut arguments[0]);
@@ -186,40 +197,6 @@ impl Flush {
             script_calls.iter_mut().for_each(|call| call.arguments.push(b"peek".to_vec()));
         }
         script_calls
-    }
-
-    /// Prepares a retry of the stale batches. Returns the server's time, or `None` if there is
-    /// nothing to retry. `results` has the results of all script calls so far; append the results
-    /// of the retry to it.
-    ///
-    /// All calls of a batch are stale together, so a retry keeps their order.
-    pub fn retry_stale(&mut self, results: &[ScriptResult]) -> Option<Micros> {
-        if self.retries == MAX_RETRIES || !self.is_timed() {
-            return None;
-        }
-        let (first, mut server_time) = (self.first_current, None);
-        let mut read = vec![0; self.script_calls.len()];
-        let mut entries = std::mem::take(&mut self.entries);
-        for entry in &mut entries {
-            let before = read[entry.script_call];
-            let outcomes = entry.batch.outcome_count(&entry.policies);
-            read[entry.script_call] += outcomes;
-            let result = results.get(entry.script_call).filter(|_| entry.script_call >= first);
-            let Some(Ok(values)) = result else { continue };
-            let reply = ReplyReader::new(values);
-            if !entry.batch.is_empty() && reply.is_stale(before) {
-                if server_time.is_none() {
-                    self.first_current = self.script_calls.len();
-                }
-                server_time = Some(reply.now());
-                entry.stale_in.push(entry.script_call);
-                entry.batch.set_time(reply.now());
-                entry.script_call = self.assign(outcomes);
-            }
-        }
-        self.entries = entries;
-        self.retries += u32::from(server_time.is_some());
-        server_time
     }
 
     /// The number of calls.
@@ -307,7 +284,8 @@ impl FlushEntry {
                 batch.executions(policies, reply).for_each(drop);
             }
         }
-        match &mut replies[*script_call] {
+        let refused = Err(&ScriptFailure::CrossSlot);
+        match script_call.map_or(refused, |index| replies[index].as_mut().map_err(|why| *why)) {
             Ok(reply) => {
                 let mut misses = 0;
                 for one in batch.executions(policies, reply) {
@@ -328,24 +306,23 @@ impl FlushEntry {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::algorithm::{CalendarWindow, FixedWindow, Gcra};
-    use crate::calendar::Every;
+    use crate::algorithm::{FixedWindow, Gcra};
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::protocol::{ScriptAlgorithm, form};
     use crate::redis::{KeyNames, ReplyValue, slot_of};
 
-    fn window() -> PolicySet {
+    pub(crate) fn window() -> PolicySet {
         Policy::FixedWindow(FixedWindow::new(7, 1_000).unwrap()).into()
     }
 
-    fn gcra() -> PolicySet {
+    pub(crate) fn gcra() -> PolicySet {
         Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap()).into()
     }
 
-    fn flush(entries: &[(PolicySet, usize)]) -> Flush {
+    pub(crate) fn flush(entries: &[(PolicySet, usize)]) -> Flush {
         let mut flush = Flush::default();
         for (number, (policy, calls)) in entries.iter().enumerate() {
             let names = KeyNames::new(&format!("limiter-{number}"), policy);
@@ -358,7 +335,7 @@ mod tests {
         flush
     }
 
-    fn keys_of(flush: &Flush) -> Vec<usize> {
+    pub(crate) fn keys_of(flush: &Flush) -> Vec<usize> {
         flush.script_calls().iter().map(|script_call| script_call.keys.len()).collect()
     }
 
@@ -375,7 +352,7 @@ mod tests {
         assert_eq!(keys_of(&flush(&[(gcra(), 600), (gcra(), 401), (gcra(), 500)])), [600, 901]);
     }
 
-    fn reply(now: i64, states: &[f64], outcomes: &[u8]) -> ScriptResult {
+    pub(crate) fn reply(now: i64, states: &[f64], outcomes: &[u8]) -> ScriptResult {
         let states = states.iter().flat_map(|number| number.to_be_bytes()).collect();
         let outcomes = ReplyValue::Bytes(outcomes.to_vec());
         Ok(vec![
@@ -386,63 +363,15 @@ mod tests {
         ])
     }
 
-    fn daily() -> PolicySet {
-        Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap()).into()
-    }
-
-    fn completed(flush: &Flush, results: &[ScriptResult]) -> Vec<Result<u64, CallFailure>> {
+    pub(crate) fn completed(
+        flush: &Flush,
+        results: &[ScriptResult],
+    ) -> Vec<Result<u64, CallFailure>> {
         let mut remaining = Vec::new();
         flush.complete(results, |result| {
             remaining.push(result.map(|one| one.response.decision.remaining));
         });
         remaining
-    }
-
-    #[test]
-    fn only_stale_batches_are_retried_and_complete_in_call_order() {
-        let mut flush = flush(&[(daily(), 2), (window(), 1), (gcra(), 1), (daily(), 1)]);
-        assert!(flush.is_timed());
-        let first = reply(900, &[0., 0., 0., 0., 1., 5., 900., 0., 0., 0.], &[5, 5, 0, 0, 5]);
-        let mut results = vec![first];
-        assert_eq!(flush.retry_stale(&results), Some(900));
-        assert_eq!(keys_of(&flush), [3]);
-        results.push(reply(901, &[1., 1., 1., 2., 1., 3.], &[]));
-        assert_eq!(flush.retry_stale(&results), None);
-        assert_eq!(completed(&flush, &results), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
-    }
-
-    /// The script adds flags to an outcome for other parameters, an override or a block.
-    #[test]
-    fn stale_outcomes_with_other_flags_are_retried() {
-        for flags in [8, 16, 32, 8 + 16 + 32] {
-            let mut flush = flush(&[(daily(), 1)]);
-            let results = [reply(900, &[0., 0.], &[5 + flags])];
-            assert_eq!(flush.retry_stale(&results), Some(900), "{flags}");
-        }
-    }
-
-    #[test]
-    fn a_batch_that_is_stale_three_times_fails_uncharged() {
-        let mut flush = flush(&[(daily(), 1), (window(), 1)]);
-        let mut results = vec![reply(900, &[0., 0., 1., 5.], &[5, 0])];
-        for now in [900_u64, 950] {
-            assert_eq!(flush.retry_stale(&results), Some(now));
-            assert_eq!(keys_of(&flush), [1]);
-            results.push(reply(now.cast_signed() + 50, &[0., 0.], &[5]));
-        }
-        assert_eq!(flush.retry_stale(&results), None);
-        assert_eq!(completed(&flush, &results), [Err(CallFailure::Call(CallError::Stale)), Ok(2)]);
-    }
-
-    #[test]
-    fn a_retry_that_fails_reports_the_failure() {
-        let mut flush = flush(&[(daily(), 1), (window(), 1)]);
-        let mut results = vec![reply(900, &[0., 0., 1., 5.], &[5, 0])];
-        assert_eq!(flush.retry_stale(&results), Some(900));
-        results.push(Err(ScriptFailure::TimedOut));
-        assert_eq!(flush.retry_stale(&results), None);
-        let late = Err(CallFailure::Script(ScriptFailure::TimedOut));
-        assert_eq!(completed(&flush, &results), [late, Ok(2)]);
     }
 
     #[test]

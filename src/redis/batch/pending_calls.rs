@@ -7,45 +7,83 @@
 use std::sync::Arc;
 
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
-use crate::redis::slot::CROSS_SLOT;
 
-/// How a script call may be sent again after a server's error. The script has not run.
+/// What a server's error says about a script call. It has not run, unless it [may have](Self::MayHaveRun).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RetryMethod {
-    /// The server refuses the script call: never.
-    NoRetry,
+pub(crate) enum ErrorMeaning {
+    /// The server refuses the script call: never send it again.
+    Refused,
+    /// The keys are in several slots.
+    CrossSlot,
     /// The server does not know the script: send its source.
-    SendSource,
+    UnknownScript,
     /// The server cannot run any script now: wait, then send again.
-    WaitAndRetry,
+    Unavailable,
     /// The keys are on two nodes of a cluster while their slot migrates: wait, then send again.
     SlotMigrating,
-    /// A node of a cluster names another, or has discarded a transaction.
+    /// A node of a cluster names another.
     Redirect,
+    /// A node of a cluster has discarded a transaction.
+    TransactionAborted,
+    /// Nothing is known: a proxy may report an error after the script has run.
+    MayHaveRun,
 }
 
-impl RetryMethod {
-    /// The retry method for the code of a server's error, its first word. `None` for unknown codes.
-    pub(crate) fn of_code(code: &str) -> Option<Self> {
-        Some(match code {
-            "NOSCRIPT" => Self::SendSource,
-            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => Self::WaitAndRetry,
+/// The reasons of a discarded transaction: the error of EXEC itself follows.
+const ABORT_REASON: &str = "EXECABORT Transaction discarded because of: ";
+
+/// The beginnings of errors without a code of their own that a server sends before it runs a script.
+const BEFORE_RUN: [&str; 8] = [
+    "ERR Could not find scripting engine",
+    "ERR EXEC without MULTI",
+    "ERR Error compiling script",
+    "ERR max daily request limit exceeded",
+    "ERR max number of clients reached",
+    "ERR max requests limit exceeded",
+    "ERR unknown command",
+    "ERR wrong number of arguments",
+];
+
+/// A part of the error of a script that was ended. Redis ends no script that has written.
+const KILLED: &str = "Script killed by user with SCRIPT KILL";
+
+impl ErrorMeaning {
+    /// The meaning of an error, whose first word is its code.
+    pub(crate) fn of(text: &str) -> Self {
+        if let Some(reason) = text.strip_prefix(ABORT_REASON) {
+            return Self::of(reason);
+        }
+        match text.split(' ').next().unwrap_or_default() {
+            "NOSCRIPT" => Self::UnknownScript,
+            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => Self::Unavailable,
             "TRYAGAIN" => Self::SlotMigrating,
-            "ASK" | "EXECABORT" | "MOVED" => Self::Redirect,
-            "CROSSSLOT" | "DENIED" | "ERR" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
-            | "OOM" | "WRONGPASS" | "WRONGTYPE" => Self::NoRetry,
-            _ => return None,
-        })
+            "ASK" | "MOVED" => Self::Redirect,
+            "EXECABORT" => Self::TransactionAborted,
+            "CROSSSLOT" => Self::CrossSlot,
+            "DENIED" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS" | "OOM" | "WRONGPASS" => {
+                Self::Refused
+            }
+            _ if BEFORE_RUN.iter().any(|known| text.starts_with(known))
+                || text.contains(KILLED) =>
+            {
+                Self::Refused
+            }
+            _ => Self::MayHaveRun,
+        }
     }
-}
 
-/// The failure of a script call that the server refused with this error.
-pub(crate) fn refusal(code: &str, text: &str) -> ScriptFailure {
-    ScriptFailure::Refused(match code {
-        "CROSSSLOT" => CROSS_SLOT.into(),
-        _ if lacks_scripts(text) => format!("{NO_SCRIPTS} ({text})").into(),
-        _ => text.into(),
-    })
+    /// The failure of a script call that is not sent again after this error.
+    pub(crate) fn failure(self, text: &str) -> ScriptFailure {
+        match self {
+            Self::CrossSlot => ScriptFailure::CrossSlot,
+            Self::MayHaveRun => ScriptFailure::Failed(text.into()),
+            _ if lacks_scripts(text) => {
+                ScriptFailure::Refused(format!("{NO_SCRIPTS} ({text})").into())
+            }
+            Self::Redirect => ScriptFailure::Refused(format!("{CLUSTER_NODE} ({text})").into()),
+            _ => ScriptFailure::Refused(text.into()),
+        }
+    }
 }
 
 const NO_SCRIPTS: &str = "the server runs no Lua scripts, which limiters need: enable EVAL and \
@@ -57,6 +95,10 @@ fn lacks_scripts(text: &str) -> bool {
     text.contains("find scripting engine")
         || text.contains("unknown command") && text.contains("eval")
 }
+
+/// The reason of a redirect by a server that the user has not named as a node.
+const CLUSTER_NODE: &str =
+    "this is a node of a Redis Cluster: use the RedisStore of 'tollgate' with cluster: { nodes }";
 
 /// Script calls of one request, in order.
 #[derive(Debug, Default)]
@@ -127,19 +169,18 @@ impl PendingCalls {
         self.calls[index].answer = Some(answer);
     }
 
-    /// Handles a server's error with this code and text.
-    pub(crate) fn on_error(&mut self, index: usize, code: &str, text: &str) {
+    /// Handles a server's error.
+    pub(crate) fn on_error(&mut self, index: usize, text: &str) {
         let pending = &mut self.calls[index];
         pending.paused = None;
-        match RetryMethod::of_code(code).unwrap_or(RetryMethod::NoRetry) {
-            RetryMethod::SendSource if !pending.sends_source => pending.sends_source = true,
-            RetryMethod::WaitAndRetry | RetryMethod::SlotMigrating => {
+        let meaning = ErrorMeaning::of(text);
+        match meaning {
+            ErrorMeaning::UnknownScript if !pending.sends_source => pending.sends_source = true,
+            ErrorMeaning::Unavailable | ErrorMeaning::SlotMigrating => {
                 pending.sends_source = pending.call.script.is_rare();
                 pending.paused = Some(text.into());
             }
-            RetryMethod::SendSource | RetryMethod::NoRetry | RetryMethod::Redirect => {
-                pending.answer = Some(Err(refusal(code, text)));
-            }
+            _ => pending.answer = Some(Err(meaning.failure(text))),
         }
     }
 
@@ -178,9 +219,9 @@ mod tests {
     fn only_calls_that_have_not_run_are_sent_again() {
         let mut calls = pending(4);
         calls.on_answer(0, Ok(vec![ReplyValue::Number(1)]));
-        calls.on_error(1, "NOSCRIPT", "NOSCRIPT No matching script.");
-        calls.on_error(2, "LOADING", "LOADING Redis is loading");
-        calls.on_error(3, "OOM", "OOM no memory");
+        calls.on_error(1, "NOSCRIPT No matching script.");
+        calls.on_error(2, "LOADING Redis is loading");
+        calls.on_error(3, "OOM no memory");
         assert_eq!((calls.unanswered(), calls.is_paused()), (vec![1, 2], true));
         assert_eq!((calls.sends_source(1), calls.sends_source(2)), (true, false));
         calls.on_answer(1, Ok(vec![]));
@@ -195,13 +236,13 @@ mod tests {
     fn the_source_is_sent_once() {
         let (mut calls, mut is_sent) = (pending(3), false);
         for index in 0..3 {
-            calls.on_error(index, "NOSCRIPT", "");
+            calls.on_error(index, "NOSCRIPT");
         }
         calls.send_source_once(&mut is_sent);
         assert_eq!([0, 1, 2].map(|index| calls.sends_source(index)), [true, false, false]);
         // The server has run its source, so it never answers that it does not know it.
-        calls.on_error(0, "NOSCRIPT", "NOSCRIPT");
-        calls.on_error(1, "NOSCRIPT", "NOSCRIPT");
+        calls.on_error(0, "NOSCRIPT");
+        calls.on_error(1, "NOSCRIPT");
         assert_eq!((calls.unanswered(), calls.sends_source(1)), (vec![1, 2], true));
     }
 
@@ -212,7 +253,7 @@ mod tests {
             "ERR unknown command 'EVALSHA', with args beginning with: ",
         ] {
             let mut calls = pending(1);
-            calls.on_error(0, "ERR", text);
+            calls.on_error(0, text);
             let answer = calls.into_answers().remove(0);
             let Err(ScriptFailure::Refused(why)) = answer else { panic!("{answer:?}") };
             assert!(why.starts_with(NO_SCRIPTS) && why.contains(text), "{why}");
@@ -220,12 +261,51 @@ mod tests {
     }
 
     #[test]
-    fn a_single_server_that_redirects_refuses() {
+    fn a_single_server_that_redirects_is_named_as_a_node_of_a_cluster() {
         let mut calls = pending(2);
-        calls.on_error(0, "MOVED", "MOVED 1 a:1");
-        calls.on_error(1, "CROSSSLOT", "CROSSSLOT Keys in request");
+        calls.on_error(0, "MOVED 1 a:1");
+        calls.on_error(1, "CROSSSLOT Keys in request");
         let answers = calls.into_answers();
-        assert_eq!(answers[0], Err(ScriptFailure::Refused("MOVED 1 a:1".into())));
-        assert_eq!(answers[1], Err(ScriptFailure::Refused(CROSS_SLOT.into())));
+        let why = format!("{CLUSTER_NODE} (MOVED 1 a:1)");
+        assert_eq!(answers[0], Err(ScriptFailure::Refused(why.into())));
+        assert_eq!(answers[1], Err(ScriptFailure::CrossSlot));
+    }
+
+    #[test]
+    fn only_an_error_from_before_the_run_says_that_nothing_was_charged() {
+        for (text, meaning) in [
+            ("NOPERM this user has no permissions", ErrorMeaning::Refused),
+            ("ERR unknown command 'EVALSHA', with args beginning with:", ErrorMeaning::Refused),
+            ("ERR wrong number of arguments for 'evalsha' command", ErrorMeaning::Refused),
+            ("ERR max number of clients reached", ErrorMeaning::Refused),
+            (
+                "ERR Error running script: @user_script: 1: Script killed by user with SCRIPT KILL...",
+                ErrorMeaning::Refused,
+            ),
+            (
+                "EXECABORT Transaction discarded because of previous errors.",
+                ErrorMeaning::TransactionAborted,
+            ),
+            ("EXECABORT Transaction discarded because of: NOPERM 'exec'", ErrorMeaning::Refused),
+            ("EXECABORT Transaction discarded because of: LOADING", ErrorMeaning::Unavailable),
+            // twemproxy.
+            ("ERR Connection timed out", ErrorMeaning::MayHaveRun),
+            ("ERR Broken pipe", ErrorMeaning::MayHaveRun),
+            // Envoy.
+            ("upstream failure", ErrorMeaning::MayHaveRun),
+            ("Timeout", ErrorMeaning::MayHaveRun),
+            ("WRONGTYPE Operation against a key", ErrorMeaning::MayHaveRun),
+            // The script may have decided other calls before.
+            ("ERR The user executing the script can't run this command", ErrorMeaning::MayHaveRun),
+            (
+                "ERR user_script:1: Script attempted to access a non local key",
+                ErrorMeaning::MayHaveRun,
+            ),
+            ("", ErrorMeaning::MayHaveRun),
+        ] {
+            assert_eq!(ErrorMeaning::of(text), meaning, "{text}");
+        }
+        let failed = ErrorMeaning::MayHaveRun.failure("ERR Connection timed out");
+        assert_eq!(failed, ScriptFailure::Failed("ERR Connection timed out".into()));
     }
 }

@@ -25,6 +25,10 @@ impl ScriptCall {
     }
 }
 
+/// The text for keys that one server must have, and that may be on several.
+const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of Redis (a hash tag); \
+                          set a tag on the limiter or on the call";
+
 /// The reason why a script call has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptFailure {
@@ -35,8 +39,12 @@ pub enum ScriptFailure {
     Broken(Arc<str>),
     /// The reply did not come before the deadline. Whether the script ran is unknown.
     TimedOut,
-    /// The server refused the script. Nothing was charged.
+    /// The server refused the script before it ran. Nothing was charged.
     Refused(Arc<str>),
+    /// The keys of the script call do not share a slot. Nothing was charged.
+    CrossSlot,
+    /// The server, or a proxy before it, reported an error. Whether the script ran is unknown.
+    Failed(Arc<str>),
     /// The connection has been closed.
     Closed,
 }
@@ -48,6 +56,8 @@ impl fmt::Display for ScriptFailure {
             Self::Broken(why) => write!(f, "the connection to Redis broke: {why}"),
             Self::TimedOut => f.write_str("Redis did not answer in time"),
             Self::Refused(why) => write!(f, "Redis refused the script: {why}"),
+            Self::CrossSlot => f.write_str(CROSS_SLOT),
+            Self::Failed(why) => write!(f, "Redis reported an error: {why}"),
             Self::Closed => f.write_str("the connection has been closed"),
         }
     }

@@ -3,24 +3,39 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::node_batch::SharingPermission;
 use crate::redis::connection::{
-    Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, ServerInfo, ServerTime,
-    StateSubscriber, StoreWarning, reconnector,
+    Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, NatMap, ServerInfo,
+    ServerTime, SessionHandle, StateSubscriber, StoreWarning, reconnector,
 };
 
 /// After this time without an answer to any request in flight, a node may be unreachable.
 const SILENCE_LIMIT: Duration = Duration::from_millis(250);
 
+/// The addresses of a cluster that are known before it is reached.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterAddresses {
+    /// The nodes from which the others are discovered.
+    pub seeds: Vec<Address>,
+    /// The addresses of nodes that have other ones than they report.
+    pub nat_map: NatMap,
+}
+
+impl From<Vec<Address>> for ClusterAddresses {
+    fn from(seeds: Vec<Address>) -> Self {
+        Self { seeds, nat_map: NatMap::default() }
+    }
+}
+
 /// The options for connecting to nodes, and the receiver of warnings.
 #[derive(Clone)]
 pub(crate) struct NodeConfig {
-    pub(crate) connector: Connector,
+    pub(crate) addresses: Arc<ClusterAddresses>,
+    connector: Connector,
     pub(crate) timeouts: HealthTimeouts,
     warn: Arc<dyn Fn(StoreWarning) + Send + Sync>,
 }
@@ -28,6 +43,7 @@ pub(crate) struct NodeConfig {
 impl NodeConfig {
     /// `warn` is called once for equal warnings of several nodes.
     pub(crate) fn new(
+        addresses: ClusterAddresses,
         connector: Connector,
         timeouts: HealthTimeouts,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
@@ -40,7 +56,13 @@ impl NodeConfig {
                 warn(warning);
             }
         };
-        Self { connector, timeouts, warn: Arc::new(warn) }
+        Self { addresses: Arc::new(addresses), connector, timeouts, warn: Arc::new(warn) }
+    }
+
+    fn endpoint(&self, address: &Address) -> Endpoint {
+        let ClusterAddresses { seeds, nat_map } = &*self.addresses;
+        let reachable = nat_map.reachable(address).clone();
+        Endpoint::node(reachable, self.connector.clone(), seeds.contains(address))
     }
 }
 
@@ -72,10 +94,9 @@ pub(crate) struct ClusterNode {
 impl ClusterNode {
     /// Starts to connect.
     pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
-        let NodeConfig { connector, timeouts, warn } = config.clone();
-        let endpoint = Endpoint::direct(address.clone(), connector);
+        let (endpoint, warn) = (config.endpoint(address), Arc::clone(&config.warn));
         let (reconnector, state, health) =
-            reconnector(endpoint, timeouts, move |warning| warn(warning));
+            reconnector(endpoint, config.timeouts, move |warning| warn(warning));
         Self {
             state,
             health,
@@ -103,10 +124,10 @@ impl ClusterNode {
         }
     }
 
-    /// The session's connection, and its id.
-    pub(crate) fn session(&self) -> Option<(MultiplexedConnection, u64)> {
+    /// The session, and its id.
+    pub(crate) fn session(&self) -> Option<(SessionHandle, u64)> {
         match self.state.current() {
-            ConnectionState::Up(session, id) => Some((session.connection, id)),
+            ConnectionState::Up(session, id) => Some((session, id)),
             ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
         }
     }

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use redis::Value as Reply;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::redis::batch::pending_calls::{RetryMethod, refusal};
+use crate::redis::batch::pending_calls::ErrorMeaning;
 use crate::redis::batch::script_call::{ScriptFailure, ScriptResult};
 use crate::redis::cluster::node_batch;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
-use crate::redis::connection::{Address, ServerTime, command, script_reply};
+use crate::redis::connection::{Address, ServerTime, SessionHandle, command, script_reply};
 
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
@@ -66,7 +65,7 @@ impl NodeRequest {
     /// channel `removed` closes.
     pub(crate) fn send(
         mut self,
-        mut connection: MultiplexedConnection,
+        session: SessionHandle,
         session_id: u64,
         mut removed: watch::Receiver<()>,
         server_time: &ServerTime,
@@ -102,6 +101,7 @@ impl NodeRequest {
             }
         }
         async move {
+            let mut connection = session.connection.clone();
             let sending = connection.send_packed_commands(&pipeline, 0, pipeline.len());
             tokio::pin!(sending);
             let replies = loop {
@@ -110,7 +110,7 @@ impl NodeRequest {
                     biased;
                     sent = timeout_at(expires_at, &mut sending) => match sent {
                         Ok(Ok(replies)) => break Ok(self.script_replies(replies)),
-                        Ok(Err(error)) => break Err(NodeError::Broken(error.to_string().into())),
+                        Ok(Err(error)) => break Err(NodeError::Broken(session.reason(&error))),
                         Err(_) if expires_at < self.deadline => self.report_expired(expires_at),
                         Err(_) => break Err(NodeError::TimedOut),
                     },
@@ -177,11 +177,9 @@ impl NodeRequest {
             own.extend(node_batch::replies(reply, requests.len()));
         }
         for group in others.chunk_by(is_same_transaction) {
-            if group.len() == 1 && group[0].ask.is_some() {
-                let _asking = replies.next();
-            }
-            if group.len() == 1 {
-                own.push(replies.next().unwrap_or_else(none));
+            if let [request] = group {
+                let asking = if request.ask.is_some() { replies.next() } else { None };
+                own.push(asked_reply(asking, replies.next().unwrap_or_else(none)));
                 continue;
             }
             let _multi = replies.next();
@@ -197,6 +195,14 @@ impl NodeRequest {
 /// that shares keys with it.
 fn is_same_transaction(one: &SlotRequest, other: &SlotRequest) -> bool {
     one.slot == other.slot
+}
+
+/// The reply to a command after ASKING. A user without the right to ASKING is redirected again.
+fn asked_reply(asking: Option<Reply>, reply: Reply) -> Reply {
+    match (asking, reply) {
+        (Some(refused @ Reply::ServerError(_)), Reply::ServerError(_)) => refused,
+        (_, reply) => reply,
+    }
 }
 
 /// The replies to the commands of a transaction, from the replies when they were queued and the
@@ -219,25 +225,27 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     if reply == Reply::Nil {
         return NodeReply::MustDeclareKeys;
     }
-    let error = match script_reply(reply) {
+    let text = match script_reply(reply) {
         Ok(values) => return NodeReply::Answer(Ok(values)),
-        Err(error) => error,
+        Err(text) => text,
     };
-    let (code, text) = (error.code().unwrap_or_default(), error.to_string());
-    let refused = || NodeReply::Answer(Err(refusal(code, &text)));
-    match RetryMethod::of_code(code).unwrap_or(RetryMethod::NoRetry) {
-        RetryMethod::NoRetry => refused(),
-        RetryMethod::SendSource => NodeReply::UnknownScript,
-        RetryMethod::WaitAndRetry => NodeReply::Unavailable(text.into()),
-        RetryMethod::SlotMigrating => NodeReply::SlotMigrating(text.into()),
-        RetryMethod::Redirect => {
-            let address = error.redirect_node().and_then(|(target, _)| parse_address(target, node));
-            match (code, address) {
-                ("EXECABORT", _) => NodeReply::TransactionAborted,
-                ("MOVED", Some(address)) => NodeReply::Moved(address),
-                ("ASK", Some(address)) => NodeReply::Ask(address),
-                _ => refused(),
+    let meaning = ErrorMeaning::of(&text);
+    match meaning {
+        ErrorMeaning::UnknownScript => NodeReply::UnknownScript,
+        ErrorMeaning::Unavailable => NodeReply::Unavailable(text.into()),
+        ErrorMeaning::SlotMigrating => NodeReply::SlotMigrating(text.into()),
+        ErrorMeaning::TransactionAborted => NodeReply::TransactionAborted,
+        ErrorMeaning::Redirect => {
+            // "MOVED 3999 127.0.0.1:6381"
+            let target = text.split(' ').nth(2).and_then(|target| parse_address(target, node));
+            match target {
+                Some(address) if text.starts_with("ASK") => NodeReply::Ask(address),
+                Some(address) => NodeReply::Moved(address),
+                None => NodeReply::Answer(Err(ScriptFailure::Refused(text.into()))),
             }
+        }
+        ErrorMeaning::Refused | ErrorMeaning::CrossSlot | ErrorMeaning::MayHaveRun => {
+            NodeReply::Answer(Err(meaning.failure(&text)))
         }
     }
 }
@@ -296,5 +304,18 @@ mod tests {
             texts(answers, error("ERR EXEC without MULTI")),
             ["[Number(1)]", "moved to b:2"]
         );
+    }
+
+    #[test]
+    fn a_missing_right_to_exec_or_asking_is_named() {
+        let why = "NOPERM this user has no permissions to run the 'exec' command";
+        let aborted = error(&format!("EXECABORT Transaction discarded because of: {why}"));
+        let texts = texts(vec![queued(), queued()], aborted);
+        assert!(texts.iter().all(|text| text.contains(why)), "{texts:?}");
+        let why = "NOPERM this user has no permissions to run the 'asking' command";
+        let moved = || error("MOVED 5 b:2");
+        assert_eq!(asked_reply(Some(error(why)), moved()), error(why));
+        assert_eq!(asked_reply(Some(Reply::Okay), moved()), moved());
+        assert_eq!(asked_reply(Some(error(why)), Reply::Array(vec![])), Reply::Array(vec![]));
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::node::Availability;
-use super::topology::{Topology, TopologyReport};
+use super::topology::{Topology, TopologyResult};
 use crate::redis::batch::script_call::ScriptFailure;
 use crate::redis::cluster::node_request::{
     NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
@@ -20,7 +20,6 @@ use crate::redis::cluster::node_request::{
 use crate::redis::cluster::slot_queues::SlotQueues;
 use crate::redis::cluster::slot_request::{SlotRequest, report};
 use crate::redis::connection::{Address, Health};
-use crate::redis::slot::CROSS_SLOT;
 
 /// The pause before a retry of a request that could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -33,7 +32,7 @@ const MAX_REDIRECTS: u32 = 5;
 
 enum RouterEvent {
     RequestDone(NodeRequestOutcome),
-    TopologyQueried(Option<TopologyReport>),
+    TopologyQueried(TopologyResult),
 }
 
 pub(crate) struct Router {
@@ -84,7 +83,7 @@ impl Router {
     fn accept(&mut self, request: SlotRequest) {
         let (slot_requests, cross_slot) = request.by_slot();
         if let Some(cross_slot) = cross_slot {
-            self.fail(cross_slot, &ScriptFailure::Refused(CROSS_SLOT.into()));
+            self.fail(cross_slot, &ScriptFailure::CrossSlot);
         }
         for request in slot_requests {
             let slot = request.slot;
@@ -156,6 +155,8 @@ impl Router {
             unavailable => return Err(unavailable),
         }
         let Some(owner) = self.topology.owner(request.slot).cloned() else {
+            // The slot may get an owner while all known masters are healthy.
+            self.topology.mark_stale();
             return Err(Availability::Up);
         };
         match self.topology.node(&owner).availability() {
@@ -181,12 +182,12 @@ impl Router {
         for request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
             match node.session() {
-                Some((connection, session_id)) => {
+                Some((session, session_id)) => {
                     node.on_request_sent(now);
                     let removed = node.removed();
                     let may_share = node.sharing.is_granted(now);
                     let sending =
-                        request.send(connection, session_id, removed, &node.server_time, may_share);
+                        request.send(session, session_id, removed, &node.server_time, may_share);
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.
@@ -207,8 +208,8 @@ impl Router {
     fn on_event(&mut self, event: RouterEvent) {
         match event {
             RouterEvent::RequestDone(outcome) => self.on_request_done(outcome),
-            RouterEvent::TopologyQueried(report) => {
-                self.topology.apply(report);
+            RouterEvent::TopologyQueried(result) => {
+                self.topology.apply(result);
                 self.check_cluster();
             }
         }

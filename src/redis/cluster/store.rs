@@ -7,12 +7,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::node::NodeConfig;
+use super::node::{ClusterAddresses, NodeConfig};
 use super::router::Router;
 use super::topology::Topology;
 use crate::redis::batch::flush::Flush;
 use crate::redis::cluster::slot_request::{AnsweredCalls, RequestContext, SlotRequest};
-use crate::redis::connection::{Address, Connector, Health, HealthTimeouts, StoreWarning};
+use crate::redis::connection::{Connector, Health, HealthTimeouts, StoreWarning};
 use crate::time::Micros;
 
 /// Connections to the nodes of a cluster. They reconnect until this is dropped.
@@ -32,7 +32,7 @@ impl Cluster {
     /// `warn` is called on the runtime's thread if the configuration of a node has a problem.
     #[must_use]
     pub fn open(
-        seeds: Vec<Address>,
+        addresses: impl Into<ClusterAddresses>,
         connector: Connector,
         timeouts: HealthTimeouts,
         runtime: &Handle,
@@ -40,9 +40,9 @@ impl Cluster {
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (published, health) = watch::channel(Health::Connecting);
-        let config = NodeConfig::new(connector, timeouts, warn);
+        let config = NodeConfig::new(addresses.into(), connector, timeouts, warn);
         let router = runtime.spawn(async move {
-            Router::new(Topology::new(seeds, config), published).run(incoming).await;
+            Router::new(Topology::new(config), published).run(incoming).await;
         });
         Self { requests, router, health }
     }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::node::{Availability, ClusterNode, NodeConfig};
 use crate::redis::cluster::slot_map::SlotMap;
-use crate::redis::connection::{Address, Health, ServerInfo};
+use crate::redis::connection::{Address, Health, ServerInfo, error_text};
 
 /// The time limit of a topology query to one node. After it, another node is queried.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -33,7 +33,6 @@ const MAX_QUERIED_NODES: usize = 4;
 /// The known state of the cluster.
 pub(crate) struct Topology {
     config: NodeConfig,
-    seeds: Vec<Address>,
     pub(crate) nodes: BTreeMap<Address, ClusterNode>,
     map: Option<SlotMap>,
     /// Since when no node has reported that the cluster is complete, and the reason.
@@ -48,6 +47,9 @@ pub(crate) struct Topology {
     query_count: usize,
 }
 
+/// A node's report of the topology, or the reason why there is none, if a node has named one.
+pub(crate) type TopologyResult = Result<TopologyReport, Option<Arc<str>>>;
+
 /// A node's report of the topology.
 #[derive(Debug)]
 pub(crate) struct TopologyReport {
@@ -57,11 +59,10 @@ pub(crate) struct TopologyReport {
 }
 
 impl Topology {
-    pub(crate) fn new(seeds: Vec<Address>, config: NodeConfig) -> Self {
+    pub(crate) fn new(config: NodeConfig) -> Self {
         let why = "no node of the cluster has reported the topology yet".into();
         let mut topology = Self {
             config,
-            seeds,
             nodes: BTreeMap::new(),
             map: None,
             failing_since: Some((Instant::now(), why)),
@@ -140,9 +141,7 @@ impl Topology {
     }
 
     /// Starts a query of the topology, if one is due.
-    pub(crate) fn query(
-        &mut self,
-    ) -> Option<impl Future<Output = Option<TopologyReport>> + Send + use<>> {
+    pub(crate) fn query(&mut self) -> Option<impl Future<Output = TopologyResult> + Send + use<>> {
         let now = Instant::now();
         let interval = match (self.is_stale, self.is_healthy()) {
             (true, _) => STALE_INTERVAL,
@@ -153,8 +152,8 @@ impl Topology {
             return None;
         }
         let healthy = self.nodes.iter().filter(|(_, node)| node.is_healthy(now));
-        let targets =
-            healthy.filter_map(|(address, node)| Some((address.clone(), node.session()?.0)));
+        let targets = healthy
+            .filter_map(|(address, node)| Some((address.clone(), node.session()?.0.connection)));
         let mut targets: Vec<_> = targets.collect();
         if targets.is_empty() {
             self.open_known_nodes();
@@ -166,21 +165,32 @@ impl Topology {
         targets.truncate(MAX_QUERIED_NODES);
         (self.is_query_running, self.is_stale, self.queried_at) = (true, false, Some(now));
         Some(async move {
+            let mut failed = None;
             for (address, connection) in targets {
-                if let Ok(Some(report)) =
-                    timeout(QUERY_TIMEOUT, query_node(&address, connection)).await
-                {
-                    return Some(report);
+                match timeout(QUERY_TIMEOUT, query_node(&address, connection)).await {
+                    Ok(Ok(report)) => return Ok(report),
+                    Ok(Err(why)) => failed = why.or(failed),
+                    Err(_) => {}
                 }
             }
-            None
+            Err(failed)
         })
     }
 
-    /// Applies the result of a query; `None` if no node has answered.
-    pub(crate) fn apply(&mut self, report: Option<TopologyReport>) {
+    /// Applies the result of a query.
+    pub(crate) fn apply(&mut self, result: TopologyResult) {
         self.is_query_running = false;
-        let Some(TopologyReport { map, is_failing }) = report else { return };
+        let TopologyReport { map, is_failing } = match result {
+            Ok(report) => report,
+            Err(why) => {
+                if let (Some((_, reason)), Some(why), None) =
+                    (&mut self.failing_since, why, &self.map)
+                {
+                    *reason = why;
+                }
+                return;
+            }
+        };
         let now = Instant::now();
         if !is_failing {
             self.failing_since = None;
@@ -204,7 +214,7 @@ impl Topology {
     /// Opens all nodes that may know the topology: the seeds, and the nodes of the slot map.
     fn open_known_nodes(&mut self) {
         let known = self.map.iter().flat_map(SlotMap::nodes);
-        let all: Vec<_> = self.seeds.iter().chain(known).cloned().collect();
+        let all: Vec<_> = self.config.addresses.seeds.iter().chain(known).cloned().collect();
         for address in all {
             self.node(&address).used_at = Instant::now();
         }
@@ -212,14 +222,14 @@ impl Topology {
 }
 
 /// Queries the owners of the slots and the cluster's state from one node.
-async fn query_node(
-    address: &Address,
-    mut connection: MultiplexedConnection,
-) -> Option<TopologyReport> {
+async fn query_node(address: &Address, mut connection: MultiplexedConnection) -> TopologyResult {
     let mut commands = redis::pipe();
     commands.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
-    let replies = connection.send_packed_commands(&commands, 0, 2).await.ok()?;
-    TopologyReport::read(&replies, address)
+    let replies = connection.send_packed_commands(&commands, 0, 2).await.map_err(|_| None)?;
+    if let Some(Reply::ServerError(error)) = replies.first() {
+        return Err(Some(format!("{address} reports no slots: {}", error_text(error)).into()));
+    }
+    TopologyReport::read(&replies, address).ok_or(None)
 }
 
 impl TopologyReport {

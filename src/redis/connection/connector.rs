@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::reply_bound::{BoundFailure, BoundedReplies};
 use super::tls::Tls;
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::redis::inline_io::read_ownership::ReadOwnership;
@@ -172,9 +173,15 @@ pub(crate) struct SessionHandle {
     pub(crate) driver: Weak<InlineTask>,
     /// The read ownership of the socket; `None` on systems without inline I/O.
     pub(crate) read_ownership: Option<Arc<ReadOwnership>>,
+    bound_failure: BoundFailure,
 }
 
 impl SessionHandle {
+    /// The reason of an error of the client library that has ended the session.
+    pub(crate) fn reason(&self, error: &RedisError) -> Arc<str> {
+        self.bound_failure.get().cloned().unwrap_or_else(|| error.to_string().into())
+    }
+
     /// Reads the available answers on this thread if the event loop owns the socket: the event
     /// loop may be too busy to read them.
     pub(crate) fn read_available(&self) {
@@ -207,6 +214,8 @@ impl Session {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         // A request that found the client's queue full would lose its place in the order.
         let config = config.set_pipeline_buffer_size(MAX_IN_FLIGHT + 10);
+        let bound_failure = BoundFailure::default();
+        let stream = BoundedReplies::new(stream, Arc::clone(&bound_failure));
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
         let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);
@@ -216,7 +225,8 @@ impl Session {
             tasks.push(tokio::spawn(watchdog));
         }
         let driver = Arc::downgrade(&inline_task);
-        Ok(Self { handle: SessionHandle { connection, driver, read_ownership }, tasks })
+        let handle = SessionHandle { connection, driver, read_ownership, bound_failure };
+        Ok(Self { handle, tasks })
     }
 
     /// Waits until the session has ended, for whatever reason.

@@ -31,6 +31,8 @@ pub struct ServerInfo {
 pub enum StoreWarning {
     /// The server may evict keys before they expire. Contains its `maxmemory-policy`.
     Evicting(String),
+    /// The server has the keys of some slots of a cluster, but was not given as a node of one.
+    ClusterNode,
 }
 
 /// The result of a health check.

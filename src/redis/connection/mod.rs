@@ -43,6 +43,8 @@
 mod connector;
 mod endpoint;
 mod health;
+mod nat_map;
+mod reply_bound;
 mod request_handler;
 mod script_reply;
 mod sender;
@@ -53,6 +55,7 @@ mod state;
 mod tls;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -62,14 +65,14 @@ use tokio::time::Instant;
 use self::sender::{Completion, PipelineRequest};
 use crate::redis::batch::flush::Flush;
 use crate::redis::batch::script_call::ScriptResult;
-use crate::redis::connection::request_handler::FlushHandler;
+use crate::redis::connection::request_handler::{FlushHandler, ServerTraits};
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::time::Micros;
 
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
-pub(crate) use crate::redis::connection::connector::Session;
-pub(crate) use crate::redis::connection::script_reply::script_reply;
+pub(crate) use crate::redis::connection::connector::{Session, SessionHandle};
+pub(crate) use crate::redis::connection::script_reply::{error_text, script_reply};
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 
 #[cfg(feature = "fuzzing")]
@@ -80,6 +83,7 @@ pub(crate) use self::{
 
 pub use self::endpoint::Endpoint;
 pub use self::health::{Health, ServerInfo, StoreWarning};
+pub use self::nat_map::NatMap;
 pub use self::sentinel::SentinelClient;
 pub use self::tls::{Identity, Tls};
 pub use crate::redis::connection::connector::{
@@ -97,7 +101,7 @@ pub struct Connection {
     state: watch::Receiver<ConnectionState>,
     health: watch::Receiver<Health>,
     tasks: [JoinHandle<()>; 2],
-    server_time: Arc<ServerTime>,
+    server: Arc<ServerTraits>,
 }
 
 impl Connection {
@@ -116,7 +120,13 @@ impl Connection {
         let reconnecting = runtime.spawn(reconnector.run());
         let (sender, sending) = InlineTask::spawn(runtime, sender::run(incoming, subscriber));
         let (runtime, tasks) = (runtime.clone(), [reconnecting, sending]);
-        Self { requests, sender, runtime, state, health, tasks, server_time: Arc::default() }
+        Self { requests, sender, runtime, state, health, tasks, server: Arc::default() }
+    }
+
+    /// Sends one key per script call from now on: see [`Flush::by_key`]. A server that refuses the
+    /// keys of several slots has the same effect.
+    pub fn send_one_key_per_script(&self) {
+        self.server.has_one_key_per_script.store(true, Ordering::Relaxed);
     }
 
     /// Whether the connection is up, according to the last published state.
@@ -144,10 +154,13 @@ impl Connection {
         deadline: Instant,
         on_answers: impl FnOnce(&Flush, &[ScriptResult]) + Send + 'static,
     ) {
-        let server_time = Arc::clone(&self.server_time);
-        let (handler, script_calls) = FlushHandler::new(flush, clock, server_time, on_answers);
+        let server = Arc::clone(&self.server);
+        let (handler, script_calls) = FlushHandler::new(flush, clock, server, on_answers);
         let completion = Completion::new(script_calls.len(), handler);
-        self.send(PipelineRequest { script_calls, deadline, completion });
+        // Without a script call, dropping the completion completes it.
+        if !script_calls.is_empty() {
+            self.send(PipelineRequest { script_calls, deadline, completion });
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Callbacks of the sender for one request: refresh it before it is sent, and handle its answers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::server_time::ServerTime;
 use crate::redis::batch::flush::Flush;
@@ -24,11 +25,20 @@ pub(crate) trait RequestHandler: Send {
 /// server's. Every window is longer.
 const REFRESH_THRESHOLD: Micros = 100_000;
 
-/// Decides a flush. Stale calls are sent again with the server's time.
+/// What a connection knows of its server.
+#[derive(Debug, Default)]
+pub(crate) struct ServerTraits {
+    pub(crate) time: ServerTime,
+    /// Whether a script call may have one key only: see [`Flush::by_key`].
+    pub(crate) has_one_key_per_script: AtomicBool,
+}
+
+/// Decides a flush. Stale calls are sent again with the server's time, and calls on keys of several
+/// slots that the server does not take together are sent again by key.
 pub(crate) struct FlushHandler<C, H> {
     flush: Flush,
     clock: C,
-    server_time: Arc<ServerTime>,
+    server: Arc<ServerTraits>,
     /// The estimated server time for which the script calls were prepared.
     prepared_for: Micros,
     answers: Vec<ScriptResult>,
@@ -40,15 +50,16 @@ impl<C: Fn() -> Micros, H> FlushHandler<C, H> {
     pub(crate) fn new(
         flush: Flush,
         clock: C,
-        server_time: Arc<ServerTime>,
+        server: Arc<ServerTraits>,
         on_answers: H,
     ) -> (Self, Vec<ScriptCall>) {
-        let prepared_for = server_time.at(clock());
-        let mut flush = flush.deduplicate();
+        let prepared_for = server.time.at(clock());
+        let has_one_key = server.has_one_key_per_script.load(Ordering::Relaxed);
+        let mut flush = if has_one_key { flush.by_key() } else { flush.deduplicate() };
         flush.set_time(prepared_for);
         let calls = flush.script_calls();
         let (answers, on_answers) = (Vec::new(), Some(on_answers));
-        (Self { flush, clock, server_time, prepared_for, answers, on_answers }, calls)
+        (Self { flush, clock, server, prepared_for, answers, on_answers }, calls)
     }
 }
 
@@ -63,7 +74,7 @@ where
         if !self.flush.is_timed() {
             return None;
         }
-        let server_now = self.server_time.at((self.clock)());
+        let server_now = self.server.time.at((self.clock)());
         (server_now.abs_diff(self.prepared_for) >= REFRESH_THRESHOLD).then(|| {
             self.prepared_for = server_now;
             self.flush.set_time(server_now);
@@ -73,8 +84,15 @@ where
 
     fn on_answers(&mut self, answers: Vec<ScriptResult>) -> Vec<ScriptCall> {
         self.answers.extend(answers);
+        if self.flush.retry_cross_slot(&self.answers) {
+            self.server.has_one_key_per_script.store(true, Ordering::Relaxed);
+            let calls = self.flush.script_calls();
+            if !calls.is_empty() {
+                return calls;
+            }
+        }
         if let Some(now) = self.flush.retry_stale(&self.answers) {
-            self.server_time.learn(now, (self.clock)());
+            self.server.time.learn(now, (self.clock)());
             return self.flush.script_calls();
         }
         if let Some(on_answers) = self.on_answers.take() {

@@ -1,16 +1,21 @@
 //! Converts the client library's replies to script calls.
 
-use redis::{RedisError, Value as Reply};
+use redis::{ServerError, Value as Reply};
 
 use crate::redis::codec::reply::ReplyValue;
 
-/// The values of a script's reply, or the server's error.
-pub(crate) fn script_reply(reply: Reply) -> Result<Vec<ReplyValue>, RedisError> {
+/// The values of a script's reply, or the server's error as the server sent it.
+pub(crate) fn script_reply(reply: Reply) -> Result<Vec<ReplyValue>, String> {
     match reply {
-        Reply::ServerError(error) => Err(error.into()),
+        Reply::ServerError(error) => Err(error_text(&error)),
         Reply::Array(values) => Ok(values.into_iter().map(value).collect()),
         other => Ok(vec![value(other)]),
     }
+}
+
+/// A server's error as the server sent it.
+pub(crate) fn error_text(error: &ServerError) -> String {
+    error.details().map_or_else(|| error.code().into(), |why| format!("{} {why}", error.code()))
 }
 
 /// Converts a value of a script's reply. The scripts return numbers and strings; another type

@@ -166,7 +166,7 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     }
     let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
-        Ok(Err(error)) => Err(TransportError::Broken(error.to_string().into())),
+        Ok(Err(error)) => Err(TransportError::Broken(session.reason(&error))),
         Err(_) => Err(TransportError::TimedOut),
     };
     RequestOutcome { pending, session_id, replies }
@@ -285,10 +285,7 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
     for (index, reply) in pending.calls.unanswered().into_iter().zip(replies) {
         match script_reply(reply) {
             Ok(values) => pending.calls.on_answer(index, Ok(values)),
-            Err(error) => {
-                let code = error.code().unwrap_or_default();
-                pending.calls.on_error(index, code, &error.to_string());
-            }
+            Err(error) => pending.calls.on_error(index, &error),
         }
     }
     if pending.calls.is_paused() {

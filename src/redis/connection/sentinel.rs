@@ -8,6 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::Value;
 use tokio::time::{sleep, timeout};
 
+use super::nat_map::NatMap;
 use crate::redis::connection::connector::{Address, Connector, Session};
 
 /// The interval between queries for the current master.
@@ -22,6 +23,7 @@ pub struct SentinelClient {
     nodes: Vec<Address>,
     master: String,
     connector: Connector,
+    nat_map: NatMap,
     sessions: HashMap<Address, SentinelSession>,
 }
 
@@ -38,7 +40,13 @@ impl SentinelClient {
     /// A client of the sentinels at these addresses, for the master with this name.
     #[must_use]
     pub fn new(nodes: Vec<Address>, master: String, connector: Connector) -> Self {
-        Self { nodes, master, connector, sessions: HashMap::new() }
+        Self { nodes, master, connector, nat_map: NatMap::default(), sessions: HashMap::new() }
+    }
+
+    /// Connects to masters at other addresses than the sentinels report.
+    #[must_use]
+    pub fn with_nat_map(self, nat_map: NatMap) -> Self {
+        Self { nat_map, ..self }
     }
 
     /// The addresses that the sentinels report for the master, the most frequent one first.
@@ -57,7 +65,8 @@ impl SentinelClient {
             };
             let Some((node, result)) = next else { break };
             match result {
-                Ok((session, address)) => {
+                Ok((session, reported)) => {
+                    let address = self.nat_map.reachable(&reported).clone();
                     self.sessions.insert(node.clone(), SentinelSession(session));
                     match answers.iter_mut().find(|(other, _)| *other == address) {
                         Some((_, votes)) => *votes += 1,

@@ -157,9 +157,7 @@ impl Reconnector {
         for id in 0.. {
             let mut opened = self.open_session(disconnected_at).await;
             self.publisher.publish_up(&opened.session.handle, id, &opened.info);
-            if let Some(warning) = opened.warning.take() {
-                (self.publisher.warn)(warning);
-            }
+            opened.warnings.drain(..).for_each(&self.publisher.warn);
             let why = self.monitor(opened, id).await;
             disconnected_at = Instant::now();
             self.publisher.publish_disconnected(&why);

@@ -89,6 +89,12 @@ impl Tls {
         Ok(Self { config: Arc::new(config), server_name, unread })
     }
 
+    /// If the user has set a server name: the same configuration with the host in its place.
+    pub(crate) fn without_server_name(&self) -> Option<Self> {
+        self.server_name.as_ref()?;
+        Some(Self { server_name: None, ..self.clone() })
+    }
+
     /// Performs the TLS handshake on a stream to this host.
     pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,

@@ -21,7 +21,7 @@ export interface StoreUp {
 }
 
 /** A condition that works but should be corrected; `code` tells which. */
-export type StoreWarning = EvictingWarning | VulnerableServerWarning | PoliciesWarning
+export type StoreWarning = ClusterNodeWarning | EvictingWarning | PoliciesWarning | VulnerableServerWarning
 
 /**
  * The server's `maxmemory-policy` allows it to evict keys early. An evicted key starts in its
@@ -38,6 +38,15 @@ export interface EvictingWarning {
  */
 export interface VulnerableServerWarning {
   readonly code: 'VULNERABLE_SERVER'
+  readonly message: string
+}
+
+/**
+ * The server is a node of a Redis Cluster of several masters, and the store was made for one server.
+ * Calls on keys of other nodes fail. Make the store with `cluster: { nodes }`.
+ */
+export interface ClusterNodeWarning {
+  readonly code: 'CLUSTER_NODE'
   readonly message: string
 }
 
@@ -146,6 +155,12 @@ export class Health {
       case 'evicting': {
         const message = `maxmemory-policy must be noeviction, got ${first}: a key that Redis evicts loses its count`
         this.events.emit('warning', { code: 'EVICTING', message })
+        return
+      }
+      case 'cluster-node': {
+        const message =
+          'this server is a node of a Redis Cluster, and lacks the keys of other nodes: use cluster: { nodes }'
+        this.events.emit('warning', { code: 'CLUSTER_NODE', message })
         return
       }
     }

@@ -16,7 +16,11 @@ export interface RedisTlsOptions {
   readonly cert?: string | Uint8Array
   /** The private key of `cert`. */
   readonly key?: string | Uint8Array
-  /** The name that the server's certificate must have. Default: the host. */
+  /**
+   * The name that the server's certificate must have. Default: the host. In a cluster it is the name
+   * of the `nodes` that you give. A node that the cluster reports by a host name has a certificate
+   * for that name, and a node with an IP address has one for `serverName` or for the address.
+   */
   readonly serverName?: string
 }
 
@@ -39,6 +43,12 @@ export interface RedisSentinelOptions {
   readonly password?: string
   /** TLS for the sentinels. Default: `false`. */
   readonly tls?: boolean | RedisTlsOptions
+  /**
+   * The addresses to connect to in the place of those that the sentinels report, for servers behind a network
+   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`. An address that is missing is
+   * used as it is reported.
+   */
+  readonly natMap?: Readonly<Record<string, string | RedisNode>>
 }
 
 /** The options of a Redis Cluster. */
@@ -56,6 +66,12 @@ export interface RedisClusterOptions {
    * this number renames all keys, so they start in their initial state.
    */
   readonly tags?: number
+  /**
+   * The addresses to connect to in the place of those that the nodes report, for servers behind a network
+   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`. An address that is missing is
+   * used as it is reported.
+   */
+  readonly natMap?: Readonly<Record<string, string | RedisNode>>
 }
 
 /**
@@ -105,4 +121,12 @@ export interface RedisStoreOptions {
   readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
+  /**
+   * Sends a script of its own for each key, pipelined. Required behind a proxy that sends a script to the
+   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
+   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
+   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`. Not for `cluster`, where
+   * the store itself finds the server of each key.
+   */
+  readonly oneKeyPerScript?: boolean
 }

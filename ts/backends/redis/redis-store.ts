@@ -29,6 +29,7 @@ const OPTIONS = [
   'connectTimeoutMs',
   'commandTimeoutMs',
   'maxPending',
+  'oneKeyPerScript',
 ] as const
 
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']

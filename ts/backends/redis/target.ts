@@ -1,6 +1,6 @@
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
-import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
+import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../../input/options.js'
 import type { RedisNode, RedisStoreOptions, RedisTlsOptions } from './options.js'
 import { parseRedisUrl, type RedisLocation } from './url.js'
 
@@ -32,19 +32,26 @@ export function targetOf(
   if (options.port !== undefined && options.host === undefined) {
     throw new TollgateError('INVALID_OPTION', 'port requires host')
   }
-  const times = { connectTimeoutMs, commandTimeoutMs }
+  const { oneKeyPerScript = false } = options
+  const shared = {
+    connectTimeoutMs,
+    commandTimeoutMs,
+    oneKeyPerScript: trueOrFalse('INVALID_OPTION', 'oneKeyPerScript', oneKeyPerScript),
+  }
   if (options.sentinel !== undefined) {
-    const { nodes, name, tls, ...login } = optionsOf('INVALID_OPTION', 'sentinel', options.sentinel, [
+    const { nodes, name, tls, natMap, ...login } = optionsOf('INVALID_OPTION', 'sentinel', options.sentinel, [
       'nodes',
       'name',
       'username',
       'password',
       'tls',
+      'natMap',
     ])
     return {
-      ...times,
+      ...shared,
       cluster: false,
       addresses: nodesOf('sentinel.nodes', nodes, SENTINEL_PORT),
+      natMap: natMapOf('sentinel.natMap', natMap),
       master: nonEmptyString('sentinel.name', name),
       access: accessOf(options, {}),
       sentinelAccess: {
@@ -56,20 +63,24 @@ export function targetOf(
     }
   }
   if (options.cluster !== undefined) {
-    const { nodes, tags } = optionsOf('INVALID_OPTION', 'cluster', options.cluster, ['nodes', 'tags'])
+    const { nodes, tags, natMap } = optionsOf('INVALID_OPTION', 'cluster', options.cluster, ['nodes', 'tags', 'natMap'])
     if (options.database !== undefined && options.database !== 0) {
       throw invalid('INVALID_OPTION', 'database', 'must be 0 with cluster', options.database)
     }
+    if (oneKeyPerScript) {
+      throw invalid('INVALID_OPTION', 'oneKeyPerScript', 'must be false with cluster', oneKeyPerScript)
+    }
     return {
-      ...times,
+      ...shared,
       cluster: true,
       addresses: nodesOf('cluster.nodes', nodes, DEFAULT_PORT),
+      natMap: natMapOf('cluster.natMap', natMap),
       access: accessOf(options, {}),
       ...(tags === undefined ? {} : { tags: wholeNumber('INVALID_OPTION', 'cluster.tags', tags, 1, MAX_TAGS) }),
     }
   }
   const location = options.url === undefined ? locationOf(options) : parseRedisUrl('url', options.url)
-  return { ...times, cluster: false, addresses: [location.address], access: accessOf(options, location) }
+  return { ...shared, cluster: false, addresses: [location.address], natMap: [], access: accessOf(options, location) }
 }
 
 /** Identifies a database in this process, independent of login and TLS. */
@@ -91,6 +102,25 @@ export function nodesOf(option: string, nodes: unknown, port: number): native.Re
     throw invalid('INVALID_OPTION', option, `must be an array of 1 to ${MAX_NODES} addresses`, nodes)
   }
   return nodes.map((node, index) => nodeOf(`${option}[${index}]`, node, port))
+}
+
+/** The servers to connect to, by the addresses that nodes and sentinels report. */
+function natMapOf(option: string, natMap: unknown = {}): native.RedisNat[] {
+  if (typeof natMap !== 'object' || natMap === null || Array.isArray(natMap)) {
+    throw invalid(
+      'INVALID_OPTION',
+      option,
+      "must be an object such as { '10.0.0.1:6379': 'redis.example:7001' }",
+      natMap,
+    )
+  }
+  return Object.entries(natMap).map(([reported, reachable]) => {
+    const name = `${option}[${JSON.stringify(reported)}]`
+    return {
+      reported: nodeOf(`the key of ${name}`, reported, DEFAULT_PORT),
+      reachable: nodeOf(name, reachable, DEFAULT_PORT),
+    }
+  })
 }
 
 /** An address as `host`, `host:port`, `[::1]:port` or an object. */

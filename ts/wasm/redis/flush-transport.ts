@@ -55,7 +55,13 @@ export class ClientFlushTransport {
   /** How far the server's clock is ahead, as far as it is known. Only calendar windows need it. */
   #aheadUs = 0
 
-  constructor(engine: RedisEngine, runner: ScriptRunner, owner: FlushOwner) {
+  /** @param oneKeyPerScript - Set, too, once the server has refused keys of several slots. */
+  constructor(
+    engine: RedisEngine,
+    runner: ScriptRunner,
+    private oneKeyPerScript: boolean,
+    owner: FlushOwner,
+  ) {
     this.#engine = engine
     this.#runner = runner
     this.isRequestPerFlush = !runner.keepsOrder
@@ -107,7 +113,7 @@ export class ClientFlushTransport {
 
   /** Makes the script calls of a flush, with the best known server time. */
   #start({ flush }: PendingFlush): void {
-    flush.start(Date.now() * 1_000 + this.#aheadUs)
+    flush.start(Date.now() * 1_000 + this.#aheadUs, this.oneKeyPerScript)
   }
 
   /** Sends all flushes that may be sent. */
@@ -204,6 +210,12 @@ export class ClientFlushTransport {
   #onAnswered(pending: PendingFlush): void {
     const { flush, sent } = pending
     try {
+      if (flush.retryCrossSlot()) {
+        this.oneKeyPerScript = true
+        sent.state = 'retry'
+        this.#sendReady()
+        return
+      }
       const nowUs = flush.retryStale()
       if (nowUs < 0) {
         const responses = { numbers: flush.complete(), texts: flush.texts() }

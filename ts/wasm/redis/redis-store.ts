@@ -6,7 +6,7 @@ import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
 import type { Duration } from '../../input/duration.js'
-import { checkCount, optionsOf, translated } from '../../input/options.js'
+import { checkCount, optionsOf, translated, trueOrFalse } from '../../input/options.js'
 import { Events } from '../../platform/events.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { buildPolicySet } from '../engine/builder.js'
@@ -28,6 +28,13 @@ export interface RedisStoreFromOptions {
   readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
+  /**
+   * Sends a script of its own for each key. Required behind a proxy that sends a script to the
+   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
+   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
+   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`.
+   */
+  readonly oneKeyPerScript?: boolean
 }
 
 /** A client is not known to be down before a call. */
@@ -76,20 +83,22 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
    */
   static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
     checkCount(arguments.length, 2, 'RedisStore.from takes a client and an object of options')
-    const names = ['commandTimeoutMs', 'maxPending'] as const
-    const { commandTimeoutMs = 1_000, maxPending } = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
+    const names = ['commandTimeoutMs', 'maxPending', 'oneKeyPerScript'] as const
+    const checked = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
+    const { commandTimeoutMs = 1_000, maxPending, oneKeyPerScript = false } = checked
     const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
     const max = checkedMaxPending(maxPending)
-    return new RedisStore(scriptRunnerOf(client), timeoutMs, max)
+    const hasOneKey = trueOrFalse('INVALID_OPTION', 'oneKeyPerScript', oneKeyPerScript)
+    return new RedisStore(scriptRunnerOf(client), timeoutMs, max, hasOneKey)
   }
 
-  private constructor(runner: ScriptRunner, timeoutMs: number, maxPending: number) {
+  private constructor(runner: ScriptRunner, timeoutMs: number, maxPending: number, oneKeyPerScript: boolean) {
     super()
     stores++
     this.address = `client:${stores}`
     this.#redisEngine = startRedisEngine()
     this.#prefixes = new glue.WasmRedisStore()
-    const transport = new ClientFlushTransport(this.#redisEngine, runner, {
+    const transport = new ClientFlushTransport(this.#redisEngine, runner, oneKeyPerScript, {
       complete: (flush, responses, first) => this.batcher.complete(flush, responses, undefined, first),
       expire: (flush) => this.batcher.expire(flush),
     })

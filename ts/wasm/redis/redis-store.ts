@@ -53,9 +53,9 @@ let stores = 0
  * `'unknown'`.
  *
  * The client connects and reconnects by itself, and you close it. It must not resend commands: make
- * `ioredis` with `autoResendUnfulfilledCommands: false` and `@upstash/redis` with
- * `retry: { retries: 0 }`. Otherwise `from` throws `INVALID_OPTION`. Clients of a cluster are not
- * supported.
+ * `ioredis` and `iovalkey` with `autoResendUnfulfilledCommands: false` and `@upstash/redis` with
+ * `retry: { retries: 0 }`. It must not rename keys: make it without `keyPrefix`. Otherwise `from`
+ * throws `INVALID_OPTION`. Clients of a cluster are not supported.
  *
  * @example
  * import { gcra, RateLimiter, RedisStore } from 'tollgate/wasm'
@@ -75,8 +75,8 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
 
   /**
-   * Makes a store over a client of `ioredis`, node-redis or `@upstash/redis`, or over a function
-   * that runs a command, such as `(command) => connection.send(command)`. The function must reject
+   * Makes a store over a client of `ioredis`, `iovalkey`, node-redis, `@valkey/valkey-glide` or
+   * `@upstash/redis`, or over a function that runs a command, such as `(command) => connection.send(command)`. The function must reject
    * with Redis's error, whose message begins with its code.
    *
    * @throws {TollgateError} `INVALID_OPTION`

@@ -92,7 +92,12 @@ const GROUPS = [
     name: 'cluster',
     title: 'Redis Cluster and Sentinel',
     system: ['ensure-redis'],
-    tests: ['local/cluster', 'operations/tiers-in-cluster', 'permits/cluster', 'redis/connection/{cluster,cluster-nodes,sentinel}'],
+    tests: [
+      'local/cluster',
+      'operations/tiers-in-cluster',
+      'permits/cluster',
+      'redis/connection/{cluster,cluster-nodes,sentinel}',
+    ],
     cargo: ['test --test engine -- redis::cluster'],
     reads: [...ENGINE, 'engine-tests'],
   },

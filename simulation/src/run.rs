@@ -189,7 +189,7 @@ impl Run {
                 direct(Endpoint::master(sentinels, connector))
             }
             Deployment::Cluster => {
-                let seeds = [0, 2].map(World::node_address).into();
+                let seeds = [0, 2].map(World::node_address).to_vec();
                 RedisDeployment::Cluster(Cluster::open(
                     seeds,
                     connector,

@@ -60,6 +60,8 @@ impl ErrorMeaning {
             "ASK" | "MOVED" => Self::Redirect,
             "EXECABORT" => Self::TransactionAborted,
             "CROSSSLOT" => Self::CrossSlot,
+            // A script without the right to a command may have decided calls of another limiter.
+            "NOPERM" if text.contains("@user_script") => Self::MayHaveRun,
             "DENIED" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS" | "OOM" | "WRONGPASS" => {
                 Self::Refused
             }
@@ -295,7 +297,11 @@ mod tests {
             ("upstream failure", ErrorMeaning::MayHaveRun),
             ("Timeout", ErrorMeaning::MayHaveRun),
             ("WRONGTYPE Operation against a key", ErrorMeaning::MayHaveRun),
-            // The script may have decided other calls before.
+            (
+                "NOPERM User default has no permissions to run the 'mget' command script: 0, on \
+                 @user_script:40.",
+                ErrorMeaning::MayHaveRun,
+            ),
             ("ERR The user executing the script can't run this command", ErrorMeaning::MayHaveRun),
             (
                 "ERR user_script:1: Script attempted to access a non local key",

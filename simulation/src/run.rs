@@ -9,7 +9,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::redis::{
     AnsweredCalls, CallBatch, CallFailure, Cluster, Connection, Connector, Credentials,
-    CredentialsSource, Endpoint, Flush, HealthTimeouts, RedisDeployment, SentinelClient, slot_of,
+    CredentialsSource, Endpoint, Flush, HealthOptions, RedisDeployment, SentinelClient, slot_of,
 };
 
 use crate::check;
@@ -166,14 +166,13 @@ impl Run {
         let Scenario { command_timeout, connect_timeout, .. } = self.scenario;
         let credentials = CredentialsSource::Fixed(Credentials::default());
         let connector = Connector { credentials, tls: None, database: 0, timeout: connect_timeout };
-        let timeouts = HealthTimeouts {
-            disconnected: command_timeout,
-            unresponsive: command_timeout,
-            dead: command_timeout.max(connect_timeout),
+        let health = HealthOptions {
+            down_after: command_timeout,
+            idle_interval: Duration::from_secs(15),
         };
         let runtime = tokio::runtime::Handle::current();
         let direct = |endpoint| {
-            RedisDeployment::Server(Connection::open(endpoint, timeouts, &runtime, |_| {}))
+            RedisDeployment::Server(Connection::open(endpoint, health, &runtime, |_| {}))
         };
         match self.scenario.deployment {
             Deployment::Server => direct(Endpoint::direct(World::node_address(0), connector)),
@@ -187,7 +186,7 @@ impl Run {
                 RedisDeployment::Cluster(Cluster::open(
                     seeds,
                     connector,
-                    timeouts,
+                    health,
                     &runtime,
                     |_| {},
                 ))

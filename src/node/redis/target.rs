@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::node::whole;
 use crate::redis::{
     Address, Cluster, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource,
-    Endpoint, HealthTimeouts, Identity, Inspector, RedisDeployment, SentinelClient, StoreWarning,
+    Endpoint, HealthOptions, Identity, Inspector, RedisDeployment, SentinelClient, StoreWarning,
     Tls,
 };
 
@@ -35,6 +35,8 @@ pub struct RedisTarget {
     pub connect_timeout_ms: f64,
     /// The timeout of a call.
     pub command_timeout_ms: f64,
+    /// The interval of health checks while there are no calls.
+    pub idle_check_ms: f64,
 }
 
 /// The address of a server: a host and a port, or the path of a Unix socket.
@@ -78,18 +80,18 @@ impl RedisTarget {
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Result<RedisDeployment> {
-        let health_timeouts = self.health_timeouts();
+        let health = self.health_options();
         if !self.cluster {
             let route = self.route(logins)?;
             return Ok(RedisDeployment::Server(Connection::open(
                 route,
-                health_timeouts,
+                health,
                 runtime,
                 warn,
             )));
         }
         let (seeds, access) = self.seeds(logins)?;
-        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health_timeouts, runtime, warn)))
+        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health, runtime, warn)))
     }
 
     /// An inspector, which connects on its first request. Throws if the certificates are invalid.
@@ -130,12 +132,13 @@ impl RedisTarget {
         Ok(Endpoint::direct(address, access))
     }
 
-    /// The time that a server may be away or silent, which equals the timeout of a call: a call
-    /// that began with the outage has then timed out.
-    fn health_timeouts(&self) -> HealthTimeouts {
-        let call = Duration::from_millis(whole(self.command_timeout_ms));
-        let connect = Duration::from_millis(whole(self.connect_timeout_ms));
-        HealthTimeouts { disconnected: call, unresponsive: call, dead: call.max(connect) }
+    /// A server may be unhealthy for the timeout of a call: a call that began with the outage has
+    /// then timed out.
+    fn health_options(&self) -> HealthOptions {
+        HealthOptions {
+            down_after: Duration::from_millis(whole(self.command_timeout_ms)),
+            idle_interval: Duration::from_millis(whole(self.idle_check_ms)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A node of the cluster: its connection, and its availability.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::node_batch::SharingPermission;
+use super::node_request::NodeRequest;
 use crate::redis::connection::{
-    Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, ServerInfo, ServerTime,
+    Address, ConnectionState, Connector, Endpoint, Health, HealthOptions, ServerInfo, ServerTime,
     StateSubscriber, StoreWarning, reconnector,
 };
 
@@ -21,7 +23,9 @@ const SILENCE_LIMIT: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub(crate) struct NodeConfig {
     pub(crate) connector: Connector,
-    pub(crate) timeouts: HealthTimeouts,
+    pub(crate) health: HealthOptions,
+    /// The number of servers that share the health checks of an idle process.
+    pub(crate) servers: Arc<AtomicUsize>,
     warn: Arc<dyn Fn(StoreWarning) + Send + Sync>,
 }
 
@@ -29,7 +33,7 @@ impl NodeConfig {
     /// `warn` is called once for equal warnings of several nodes.
     pub(crate) fn new(
         connector: Connector,
-        timeouts: HealthTimeouts,
+        health: HealthOptions,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
         let reported = Mutex::new(Vec::new());
@@ -40,7 +44,7 @@ impl NodeConfig {
                 warn(warning);
             }
         };
-        Self { connector, timeouts, warn: Arc::new(warn) }
+        Self { connector, health, servers: Arc::default(), warn: Arc::new(warn) }
     }
 }
 
@@ -72,10 +76,10 @@ pub(crate) struct ClusterNode {
 impl ClusterNode {
     /// Starts to connect.
     pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
-        let NodeConfig { connector, timeouts, warn } = config.clone();
-        let endpoint = Endpoint::direct(address.clone(), connector);
+        let NodeConfig { connector, health, servers, warn } = config.clone();
+        let endpoint = Endpoint::node(address.clone(), connector);
         let (reconnector, state, health) =
-            reconnector(endpoint, timeouts, move |warning| warn(warning));
+            reconnector(endpoint, health, Some(servers), move |warning| warn(warning));
         Self {
             state,
             health,
@@ -125,23 +129,27 @@ impl ClusterNode {
         matches!(self.availability(), Availability::Up) && !is_slow
     }
 
-    pub(crate) fn on_request_sent(&mut self, now: Instant) {
+    pub(crate) fn on_request_sent(&mut self, now: Instant, request: &mut NodeRequest) {
+        let call = request.slot_requests.first_mut().map(|own| own.script_call(&self.server_time));
+        self.state.on_call(call.and_then(|call| call.keys.iter().next()));
         self.in_flight += 1;
         self.used_at = now;
         self.waiting_since.get_or_insert(now);
     }
 
-    /// A request was answered, has reached its deadline, or failed.
-    pub(crate) fn on_request_done(&mut self, is_answered: bool) {
+    /// A request on the session with this id was answered, has reached its deadline, or failed.
+    pub(crate) fn on_request_done(&mut self, session_id: u64, is_answered: bool) {
+        match (is_answered, self.waiting_since) {
+            (true, _) => self.state.on_answer(),
+            (false, Some(since)) => self.state.report_unanswered(session_id, since),
+            (false, None) => self.state.request_health_check(),
+        }
         // The request may have been sent to an earlier node with the same address.
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 {
             self.waiting_since = None;
         } else if is_answered {
             self.waiting_since = Some(Instant::now());
-        }
-        if !is_answered {
-            self.state.request_health_check();
         }
     }
 

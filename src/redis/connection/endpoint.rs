@@ -1,4 +1,5 @@
-//! The server of a connection: a fixed address, or the master that Redis Sentinel reports.
+//! The server of a connection: a fixed address, a node of a cluster, or the master that Redis
+//! Sentinel reports.
 
 use std::sync::Arc;
 
@@ -6,27 +7,36 @@ use tokio::time::timeout;
 
 use super::health::{HealthCheck, ServerInfo, StoreWarning, check_configuration, check_health};
 use super::sentinel::SentinelClient;
-use crate::redis::connection::connector::{Address, Connector, Session};
+use super::traffic::Traffic;
+use crate::redis::connection::connector::{
+    Address, Connector, Handshake, NO_ANSWER, OpenError, Session,
+};
 
 /// The server of a connection, and the options for connecting to it.
 #[derive(Debug)]
 pub struct Endpoint {
     connector: Connector,
     discovery: Discovery,
+    /// The handshake that the server accepts, as far as is known.
+    handshake: Handshake,
 }
 
 #[derive(Debug)]
 enum Discovery {
-    /// The server has this address.
+    /// The server has this address. It must be a master.
     Fixed(Address),
+    /// The node of a cluster has this address. It may be a replica: it answers with the owner of the
+    /// slot.
+    Node(Address),
     /// Sentinels report the address of the master. The second value is the master of the last
     /// session.
     Sentinel(Box<SentinelClient>, Option<Address>),
 }
 
-/// A new session whose server has passed a health check.
+/// A session whose server has passed a health check.
 pub(crate) struct CheckedSession {
     pub(crate) session: Session,
+    pub(crate) handshake: Handshake,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) warning: Option<StoreWarning>,
 }
@@ -35,13 +45,22 @@ impl Endpoint {
     /// The server at this address.
     #[must_use]
     pub fn direct(address: Address, connector: Connector) -> Self {
-        Self { connector, discovery: Discovery::Fixed(address) }
+        Self::new(Discovery::Fixed(address), connector)
+    }
+
+    /// The node of a cluster at this address.
+    pub(crate) fn node(address: Address, connector: Connector) -> Self {
+        Self::new(Discovery::Node(address), connector)
     }
 
     /// The master that the sentinels report.
     #[must_use]
     pub fn master(sentinels: SentinelClient, connector: Connector) -> Self {
-        Self { connector, discovery: Discovery::Sentinel(Box::new(sentinels), None) }
+        Self::new(Discovery::Sentinel(Box::new(sentinels), None), connector)
+    }
+
+    fn new(discovery: Discovery, connector: Connector) -> Self {
+        Self { connector, discovery, handshake: Handshake::Full }
     }
 
     /// The options for connecting.
@@ -52,28 +71,48 @@ impl Endpoint {
     /// The fixed address, or the master of the last session.
     pub(crate) fn last_address(&self) -> Option<&Address> {
         match &self.discovery {
-            Discovery::Fixed(address) => Some(address),
+            Discovery::Fixed(address) | Discovery::Node(address) => Some(address),
             Discovery::Sentinel(_, last) => last.as_ref(),
         }
     }
 
     /// Whether the address is fixed.
     pub(crate) fn is_fixed(&self) -> bool {
-        matches!(self.discovery, Discovery::Fixed(_))
+        !matches!(self.discovery, Discovery::Sentinel(..))
     }
 
-    /// Opens a session to a server that answers and can run scripts.
-    pub(crate) async fn connect(&mut self) -> Result<CheckedSession, Arc<str>> {
-        let Self { connector, discovery } = self;
+    /// Whether the server must be a master.
+    pub(crate) fn needs_master(&self) -> bool {
+        !matches!(self.discovery, Discovery::Node(_))
+    }
+
+    /// The number of servers that are checked. Two sentinels count as one: the check of a server is
+    /// two commands, and that of a sentinel is one.
+    pub(crate) fn servers(&self) -> usize {
+        match &self.discovery {
+            Discovery::Fixed(_) | Discovery::Node(_) => 1,
+            Discovery::Sentinel(sentinels, _) => 1 + sentinels.len().div_ceil(2),
+        }
+    }
+
+    /// Opens a session to a server that passes a health check, with this key if there is one: see
+    /// [`check_health`].
+    pub(crate) async fn connect(
+        &mut self,
+        key: Option<&[u8]>,
+    ) -> Result<CheckedSession, Arc<str>> {
+        let needs_master = self.needs_master();
+        let Self { connector, discovery, handshake } = self;
+        let mut attempt = Attempt { connector, handshake, needs_master, key };
         match discovery {
-            Discovery::Fixed(address) => open_checked(connector, address, false).await,
+            Discovery::Fixed(address) | Discovery::Node(address) => attempt.open(address).await,
             Discovery::Sentinel(sentinels, last) => {
                 let mut why = "no sentinel knows the master".into();
                 for address in sentinels.masters().await? {
                     let opened = tokio::select! {
-                        opened = open_checked(connector, &address, true) => opened,
+                        opened = attempt.open(&address) => opened,
                         // A master that does not answer may be replaced during the attempt.
-                        () = sentinels.wait_for_failover(&address) => {
+                        () = sentinels.wait_for_failover(&address, None) => {
                             Err(format!("{address} is not the master").into())
                         }
                     };
@@ -92,37 +131,74 @@ impl Endpoint {
 
     /// Waits until the sentinels report another master than that of the last session. Never
     /// completes for a fixed address.
-    pub(crate) async fn wait_for_failover(&mut self) {
+    pub(crate) async fn wait_for_failover(&mut self, traffic: &Traffic) {
         match &mut self.discovery {
-            Discovery::Sentinel(sentinels, Some(last)) => sentinels.wait_for_failover(last).await,
+            Discovery::Sentinel(sentinels, Some(last)) => {
+                sentinels.wait_for_failover(last, Some(traffic)).await;
+            }
             _ => std::future::pending().await,
         }
     }
 }
 
-/// Opens a session, and checks that the server can run scripts.
-async fn open_checked(
-    connector: &Connector,
-    address: &Address,
-    must_be_master: bool,
-) -> Result<CheckedSession, Arc<str>> {
-    let mut session = connector.connect(address).await?;
-    let checks = async {
-        let version = match check_health(&mut session.handle.connection).await {
-            HealthCheck::Healthy(version) => version.unwrap_or_default(),
-            HealthCheck::Replica if must_be_master => {
-                return Err(format!("{address} is a replica"));
+/// An attempt to open a session.
+struct Attempt<'a> {
+    connector: &'a Connector,
+    handshake: &'a mut Handshake,
+    needs_master: bool,
+    key: Option<&'a [u8]>,
+}
+
+impl Attempt<'_> {
+    /// Opens a session. If the server ends it during the full handshake, but accepts the minimal
+    /// one, the full one is tried once more: the server may just have started.
+    async fn open(&mut self, address: &Address) -> Result<CheckedSession, Arc<str>> {
+        let opened = match self.open_checked(address, *self.handshake).await {
+            Err(OpenError::Closed(why)) if *self.handshake == Handshake::Full => {
+                match self.open_checked(address, Handshake::Minimal).await {
+                    Err(_) => Err(OpenError::Closed(why)),
+                    Ok(minimal) => match self.open_checked(address, Handshake::Full).await {
+                        Err(OpenError::Closed(_)) => {
+                            *self.handshake = Handshake::Minimal;
+                            Ok(minimal)
+                        }
+                        full => full,
+                    },
+                }
             }
-            // The replica may become a master. Until then each call fails with READONLY.
-            HealthCheck::Replica => String::new(),
-            HealthCheck::Unhealthy(why) | HealthCheck::Broken(why) => {
-                return Err(format!("{address}: {why}"));
-            }
+            opened => opened,
         };
-        Ok((version, check_configuration(&mut session.handle.connection).await))
-    };
-    let late = |_| format!("{address} did not answer in time");
-    let (version, warning) = timeout(connector.timeout, checks).await.map_err(late)??;
-    let info = Arc::new(ServerInfo { address: address.to_string(), version });
-    Ok(CheckedSession { session, info, warning })
+        opened.map_err(|why| why.at(address))
+    }
+
+    /// Opens a session, and checks the health of its server.
+    async fn open_checked(
+        &self,
+        address: &Address,
+        handshake: Handshake,
+    ) -> Result<CheckedSession, OpenError> {
+        let session = self.connector.open(address, handshake).await?;
+        let connection = &session.handle.connection;
+        let checks = async {
+            let version = match check_health(connection.clone(), handshake, self.key).await {
+                HealthCheck::Healthy(version) => version.unwrap_or_default(),
+                HealthCheck::Broken(why) => return Err(OpenError::Closed(why.to_string())),
+                unhealthy => match unhealthy.objection(self.needs_master) {
+                    Some(why) => return Err(OpenError::Other(why.to_string())),
+                    None => String::new(),
+                },
+            };
+            let warning = match handshake {
+                Handshake::Full => check_configuration(connection.clone())
+                    .await
+                    .map_err(|why| OpenError::Closed(why.to_string()))?,
+                Handshake::Minimal => None,
+            };
+            Ok((version, warning))
+        };
+        let late = |_| OpenError::from(NO_ANSWER);
+        let (version, warning) = timeout(self.connector.timeout, checks).await.map_err(late)??;
+        let info = Arc::new(ServerInfo { address: address.to_string(), version });
+        Ok(CheckedSession { session, handshake, info, warning })
+    }
 }

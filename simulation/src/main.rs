@@ -63,7 +63,7 @@ fn arguments() -> Result<Arguments, String> {
 /// Plays a seed, twice if `is_repeated`: both runs must be equal.
 fn violations(seed: u64, prints: bool, is_repeated: bool, calls: &AtomicU64) -> Vec<String> {
     let play = || {
-        let RunReport { calls: made, mut violations, checksum, elapsed } = run(seed, prints);
+        let RunReport { calls: made, mut violations, checksum, elapsed, .. } = run(seed, prints);
         calls.fetch_add(made as u64, Ordering::Relaxed);
         if prints {
             println!("{made} calls in {:.1} s of virtual time", elapsed.as_secs_f64());

@@ -1,5 +1,6 @@
 //! One run: plays a scenario in virtual time, and checks what came of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -50,6 +51,10 @@ pub(crate) struct RunReport {
     pub(crate) calls: usize,
     pub(crate) violations: Vec<String>,
     pub(crate) checksum: u64,
+    /// When the calls that failed were submitted.
+    pub(crate) failed: Vec<Duration>,
+    /// The commands that the servers and sentinels have received.
+    pub(crate) commands: u64,
     /// The virtual time of the run.
     pub(crate) elapsed: Duration,
 }
@@ -63,6 +68,8 @@ struct Run {
     connections: Mutex<Vec<RedisDeployment>>,
     /// The end of the faults.
     healed: OnceLock<Duration>,
+    /// For how long the clients were suspended, in milliseconds.
+    suspended: AtomicU64,
     prints: bool,
 }
 
@@ -88,9 +95,10 @@ pub(crate) fn run_scenario(scenario: Scenario, seed: u64, prints: bool) -> RunRe
 }
 
 async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> RunReport {
+    tollgate::redis::simulation::set_suspended(Duration::ZERO);
     let mut world = World::new(scenario.delays, random.fork());
     match scenario.deployment {
-        Deployment::Server => world.add_shard(false),
+        Deployment::Server => world.add_shard(true),
         Deployment::Sentinel => {
             world.add_shard(true);
             world.sentinels.extend((0..3).map(|_| Sentinel { master: 0, is_alive: true }));
@@ -116,6 +124,7 @@ async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> Ru
         started: Instant::now(),
         connections: Mutex::default(),
         healed: OnceLock::new(),
+        suspended: AtomicU64::new(0),
         prints,
     });
     let clients = run.scenario.clients.len();
@@ -150,9 +159,11 @@ async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> Ru
     for call in &calls {
         world.record(format!("{call:?}").as_bytes());
     }
-    let (checksum, elapsed) = (world.checksum, world.elapsed());
+    let (checksum, elapsed, commands) = (world.checksum, world.elapsed(), world.commands);
     drop(world);
-    RunReport { calls: calls.len(), violations, checksum, elapsed }
+    let has_failed = |call: &&Call| !matches!(call.outcome, Some((_, Ok(_))));
+    let failed = calls.iter().filter(has_failed).map(|call| call.submitted).collect();
+    RunReport { calls: calls.len(), violations, checksum, failed, commands, elapsed }
 }
 
 impl Run {
@@ -166,10 +177,8 @@ impl Run {
         let Scenario { command_timeout, connect_timeout, .. } = self.scenario;
         let credentials = CredentialsSource::Fixed(Credentials::default());
         let connector = Connector { credentials, tls: None, database: 0, timeout: connect_timeout };
-        let health = HealthOptions {
-            down_after: command_timeout,
-            idle_interval: Duration::from_secs(15),
-        };
+        let health =
+            HealthOptions { down_after: command_timeout, idle_interval: Duration::from_secs(15) };
         let runtime = tokio::runtime::Handle::current();
         let direct = |endpoint| {
             RedisDeployment::Server(Connection::open(endpoint, health, &runtime, |_| {}))
@@ -183,13 +192,7 @@ impl Run {
             }
             Deployment::Cluster => {
                 let seeds = [0, 2].map(World::node_address).into();
-                RedisDeployment::Cluster(Cluster::open(
-                    seeds,
-                    connector,
-                    health,
-                    &runtime,
-                    |_| {},
-                ))
+                RedisDeployment::Cluster(Cluster::open(seeds, connector, health, &runtime, |_| {}))
             }
         }
     }
@@ -204,6 +207,9 @@ impl Run {
     /// Submits flushes until the end of the run.
     async fn call(self: Arc<Self>, client: usize, mut random: fastrand::Rng) {
         let own = &self.scenario.clients[client];
+        if own.max_calls == 0 {
+            return;
+        }
         let mut serial = 0;
         loop {
             let calm = if self.healed.get().is_some() { CALM } else { 1.0 };
@@ -326,6 +332,24 @@ impl Run {
                 world().nodes[node].full_until = Instant::now() + lasting;
                 sleep(lasting).await;
             }
+            Fault::Move { is_silent } => world().move_address(is_silent),
+            Fault::ReadOnly { node, lasting } => {
+                let was_replica = std::mem::replace(&mut world().nodes[node].is_replica, true);
+                sleep(lasting).await;
+                // Another fault may have promoted it, or its replica.
+                let is_master = world().shards.iter().any(|shard| shard.master == node);
+                world().nodes[node].is_replica = was_replica && !is_master;
+            }
+            Fault::WritePause { node, lasting } => {
+                world().pause_writes(node, lasting);
+                sleep(lasting).await;
+            }
+            Fault::Suspend { lasting } => {
+                world().silence_links(None);
+                let suspended = self.suspended.fetch_add(millis_of(lasting), Ordering::Relaxed);
+                let suspended = Duration::from_millis(suspended) + lasting;
+                tollgate::redis::simulation::set_suspended(suspended);
+            }
             Fault::FlushScripts { node } => world().flush_scripts(node),
             Fault::Failover { shard, kills, after, demoted_after } => {
                 let master = world().shards[shard].master;
@@ -388,6 +412,10 @@ impl Run {
             })
         })
     }
+}
+
+fn millis_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn port_of(address: &str) -> u16 {

@@ -31,6 +31,10 @@ pub(crate) struct World {
     pub(crate) sentinels: Vec<Sentinel>,
     pub(crate) shards: Vec<Shard>,
     pub(crate) is_cluster: bool,
+    /// The node to which the address of the server leads, if it has moved.
+    address_target: Option<usize>,
+    /// How many commands have come.
+    pub(crate) commands: u64,
     /// The shard of each slot that is not of its first shard.
     moved: BTreeMap<u16, usize>,
     /// The slots that move: the shards that give and take them.
@@ -72,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) loading_until: Instant,
     pub(crate) busy_until: Instant,
     pub(crate) full_until: Instant,
+    /// Holds scripts back until then.
+    pub(crate) writes_paused_until: Instant,
 }
 
 /// A sentinel reports the master, which it learns a while after a failover.
@@ -89,6 +95,8 @@ impl World {
             sentinels: Vec::new(),
             shards: Vec::new(),
             is_cluster: false,
+            address_target: None,
+            commands: 0,
             moved: BTreeMap::new(),
             migrating: BTreeMap::new(),
             delays,
@@ -123,6 +131,7 @@ impl World {
             loading_until: now,
             busy_until: now,
             full_until: now,
+            writes_paused_until: now,
         });
         self.nodes.len() - 1
     }

@@ -83,12 +83,7 @@ impl RedisTarget {
         let health = self.health_options();
         if !self.cluster {
             let route = self.route(logins)?;
-            return Ok(RedisDeployment::Server(Connection::open(
-                route,
-                health,
-                runtime,
-                warn,
-            )));
+            return Ok(RedisDeployment::Server(Connection::open(route, health, runtime, warn)));
         }
         let (seeds, access) = self.seeds(logins)?;
         Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health, runtime, warn)))

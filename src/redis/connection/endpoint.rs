@@ -97,10 +97,7 @@ impl Endpoint {
 
     /// Opens a session to a server that passes a health check, with this key if there is one: see
     /// [`check_health`].
-    pub(crate) async fn connect(
-        &mut self,
-        key: Option<&[u8]>,
-    ) -> Result<CheckedSession, Arc<str>> {
+    pub(crate) async fn connect(&mut self, key: Option<&[u8]>) -> Result<CheckedSession, Arc<str>> {
         let needs_master = self.needs_master();
         let Self { connector, discovery, handshake } = self;
         let mut attempt = Attempt { connector, handshake, needs_master, key };

@@ -75,8 +75,8 @@ use crate::time::Micros;
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
 pub(crate) use crate::redis::connection::connector::Session;
-pub(crate) use crate::redis::connection::script_reply::script_reply;
 pub(crate) use crate::redis::connection::reconnector::reconnector;
+pub(crate) use crate::redis::connection::script_reply::script_reply;
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber};
 
 #[cfg(feature = "fuzzing")]

@@ -17,9 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::endpoint::{CheckedSession, Endpoint};
 use super::health::{Health, HealthCheck, HealthOptions, StoreWarning, check_health};
-use super::state::{
-    BROKE, STALE, SessionReport, StatePublisher, StateSubscriber, state_channels,
-};
+use super::state::{BROKE, STALE, SessionReport, StatePublisher, StateSubscriber, state_channels};
 use super::traffic::{IdleChecks, Traffic};
 use crate::redis::connection::connector::NO_ANSWER;
 
@@ -118,12 +116,12 @@ impl Reconnector {
         let failover = endpoint.wait_for_failover(traffic);
         tokio::pin!(failover);
         let mut session = healthy;
-        let (connection, handshake) = (session.session.handle.connection.clone(), session.handshake);
+        let (connection, handshake) =
+            (session.session.handle.connection.clone(), session.handshake);
         let mut check: Option<BoxFuture<'static, HealthCheck>> = None;
         let (mut checked_at, mut passed_at) = (Instant::now(), Instant::now());
         // The reason, when the connection is down, and whether the session has ended.
         let (why, down_at, has_ended): (Arc<str>, _, _) = loop {
-
             let silent_since = checked_at.max(traffic.answered_at());
             let mut must_check = false;
             tokio::select! {

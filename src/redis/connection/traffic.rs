@@ -28,9 +28,18 @@ pub(crate) struct IdleChecks {
 
 impl IdleChecks {
     /// The interval of the checks of one server.
-    pub(crate) fn interval(&self) -> Duration {
+    fn interval(&self) -> Duration {
         let servers = self.servers.load(Ordering::Relaxed).max(1);
         self.interval.saturating_mul(u32::try_from(servers).unwrap_or(u32::MAX))
+    }
+
+    /// The pause before the next check, after this time without calls: `interval` while calls flow,
+    /// and then longer and longer.
+    fn pause(&self, idle: Duration, interval: Duration) -> Duration {
+        match idle < FLOW_END {
+            true => interval,
+            false => (idle / 2).min(self.interval()).max(interval),
+        }
     }
 }
 
@@ -106,11 +115,7 @@ impl Traffic {
             tokio::pin!(resumed);
             resumed.as_mut().enable();
             let idle = self.now().saturating_sub(self.called_at.load(Ordering::Relaxed));
-            let idle = Duration::from_millis(idle);
-            let pause = match idle < FLOW_END {
-                true => interval,
-                false => (idle / 2).min(self.idle_checks.interval()).max(interval),
-            };
+            let pause = self.idle_checks.pause(Duration::from_millis(idle), interval);
             tokio::select! {
                 () = sleep_until(since + pause) => return,
                 () = resumed => {}
@@ -130,9 +135,7 @@ impl Traffic {
     /// forward only costs a check.
     pub(crate) fn is_stale(&self) -> bool {
         let mut clocks = self.ran_at.iter().zip([self.now(), time_of_day()]);
-        clocks.any(|(at, now)| {
-            now.saturating_sub(at.load(Ordering::Relaxed)) >= millis(SUSPENSION)
-        })
+        clocks.any(|(at, now)| now.saturating_sub(at.load(Ordering::Relaxed)) >= millis(SUSPENSION))
     }
 }
 
@@ -155,76 +158,53 @@ fn time_of_day() -> u64 {
 mod tests {
     use super::*;
 
-    fn traffic(servers: usize) -> Traffic {
+    fn idle_checks(servers: usize) -> IdleChecks {
         let servers = Arc::new(AtomicUsize::new(servers));
-        Traffic::new(IdleChecks { interval: Duration::from_secs(15), servers })
-    }
-
-    fn paused() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime needs no resources")
-    }
-
-    /// The number of checks in a time.
-    async fn checks(traffic: &Traffic, time: Duration) -> u32 {
-        let end = Instant::now() + time;
-        let mut count = 0;
-        while Instant::now() < end {
-            traffic.wait_for_check(Instant::now(), FLOW_GAP).await;
-            count += 1;
-        }
-        count
+        IdleChecks { interval: Duration::from_secs(15), servers }
     }
 
     #[test]
     fn an_idle_server_is_checked_rarely_and_several_servers_share_the_checks() {
-        paused().block_on(async {
-            for servers in [1, 2, 5] {
-                let traffic = traffic(servers);
-                let minute = Duration::from_secs(60);
-                assert!(checks(&traffic, 10 * minute).await < 70, "the pace slows down");
-                let checks = checks(&traffic, 10 * minute).await;
-                assert!(checks.abs_diff(40 / u32::try_from(servers).unwrap()) <= 1, "{checks}");
+        for servers in [1, 2, 5] {
+            let checks = idle_checks(servers);
+            let (mut idle, mut times) = (Duration::ZERO, Vec::new());
+            while idle < Duration::from_secs(1_200) {
+                idle += checks.pause(idle, FLOW_GAP);
+                times.push(idle);
             }
-        });
+            let in_first = |end| times.iter().filter(|at| **at <= Duration::from_secs(end)).count();
+            assert_eq!(in_first(1), 4, "as often as while calls flow");
+            assert!(in_first(60) < 20, "less often from then on: {times:?}");
+            let last_minutes = times.len() - in_first(600);
+            assert!(last_minutes.abs_diff(40 / servers) <= 1, "{times:?}");
+        }
     }
 
     #[test]
-    fn calls_that_resume_are_followed_by_a_check_at_once() {
-        paused().block_on(async {
-            let traffic = traffic(1);
-            checks(&traffic, Duration::from_secs(600)).await;
-            let since = Instant::now();
+    fn calls_that_resume_end_the_wait_for_a_check() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let minutes_ago = Duration::from_secs(300);
+            let mut traffic = Traffic::new(idle_checks(100));
+            traffic.origin -= minutes_ago;
+            let since = traffic.origin + minutes_ago;
             let check = traffic.wait_for_check(since, FLOW_GAP);
-            let call = async {
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                traffic.on_call(Some(b"key"));
-            };
-            tokio::join!(check, call);
-            assert_eq!(since.elapsed().as_millis(), 2_000);
+            let call = async { traffic.on_call(Some(b"key")) };
+            let both = async { tokio::join!(check, call) };
+            tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
             assert_eq!(traffic.key().as_deref(), Some(&b"key"[..]));
-            traffic.wait_for_check(Instant::now(), FLOW_GAP).await;
-            assert_eq!(since.elapsed().as_millis(), 2_250);
         });
     }
 
     #[test]
-    fn a_session_is_stale_after_a_suspension() {
-        paused().block_on(async {
-            let traffic = traffic(1);
-            assert!(!traffic.is_stale());
-            tokio::time::advance(Duration::from_millis(2_900)).await;
-            assert!(!traffic.is_stale());
-            tokio::time::advance(Duration::from_millis(100)).await;
-            assert!(traffic.is_stale());
+    fn a_session_is_stale_after_a_suspension_by_either_clock() {
+        let mut traffic = Traffic::new(idle_checks(1));
+        traffic.origin -= 2 * SUSPENSION;
+        for clock in 0..2 {
             traffic.confirm();
             assert!(!traffic.is_stale());
-            // The monotonic clock has stood still.
-            traffic.ran_at[1].fetch_sub(5_000, Ordering::Relaxed);
+            traffic.ran_at[clock].fetch_sub(millis(SUSPENSION), Ordering::Relaxed);
             assert!(traffic.is_stale());
-        });
+        }
     }
 }

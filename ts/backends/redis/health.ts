@@ -127,7 +127,8 @@ export class Health {
         return
       }
       case 'down':
-        this.#setStatus({ state: 'down', reason: first })
+        // Another reason of the same outage, or an outage.
+        this.#setStatus({ state: 'down', reason: first }, this.#status.state === 'down')
         this.events.emit('down', { reason: first })
         return
       case 'evicting': {

@@ -172,14 +172,12 @@ describe('a service that ends connections', () => {
     })
     await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async (limiter) => {
       await recovery(limiter, 'key')
-      await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       const before = attempts
+      await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       await until('it is used again', async () => {
         const { error } = await outcome(limiter.take('key'))
         return (error === undefined && attempts > before) || undefined
       })
-      // The store remembers what the service accepts.
-      expect(attempts).toBe(before + 1)
     })
   })
 

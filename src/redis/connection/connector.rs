@@ -12,7 +12,7 @@ use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::dial;
 use super::tls::Tls;
@@ -154,20 +154,24 @@ impl Connector {
         address: &Address,
         handshake: Handshake,
     ) -> Result<Session, OpenError> {
-        let opening = self.open_session(address, handshake);
-        timeout(self.timeout, opening).await.unwrap_or_else(|_| Err(NO_ANSWER.into()))
+        let deadline = Instant::now() + self.timeout;
+        let credentials = match &self.credentials {
+            CredentialsSource::Fixed(credentials) => credentials.clone(),
+            CredentialsSource::Provider(provider) => {
+                let late = |_| OpenError::from("the credentials did not arrive in time");
+                timeout_at(deadline, provider.credentials()).await.map_err(late)??
+            }
+        };
+        let settings = self.settings(credentials, handshake);
+        let opening = self.open_session(address, settings);
+        timeout_at(deadline, opening).await.unwrap_or_else(|_| Err(NO_ANSWER.into()))
     }
 
     async fn open_session(
         &self,
         address: &Address,
-        handshake: Handshake,
+        settings: RedisConnectionInfo,
     ) -> Result<Session, OpenError> {
-        let credentials = match &self.credentials {
-            CredentialsSource::Fixed(credentials) => credentials.clone(),
-            CredentialsSource::Provider(provider) => provider.credentials().await?,
-        };
-        let settings = self.settings(credentials, handshake);
         #[cfg(feature = "simulation")]
         if let Some(connecting) = crate::redis::simulation::connect(&address.to_string()) {
             let stream = connecting.await.map_err(text)?;

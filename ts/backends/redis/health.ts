@@ -4,7 +4,7 @@ import type { LeasesHeld } from '../limiter-backend.js'
 
 /**
  * The store has been unreachable or silent for `commandTimeoutMs`. Calls fail immediately until it
- * is up again.
+ * is up again. The event is emitted again if the reason changes.
  */
 export interface StoreDown {
   /** The reason, as far as it is known. */

@@ -129,30 +129,28 @@ impl StateSubscriber {
     /// The current state. A session that was reported as broken, or that must be checked before its
     /// next use, counts as disconnected.
     pub(crate) fn current(&self) -> ConnectionState {
-        self.usable(self.current.borrow().clone())
-    }
-
-    fn usable(&self, state: ConnectionState) -> ConnectionState {
+        let state = self.current.borrow().clone();
         match state {
             ConnectionState::Up(_, id) if self.broken_session == Some(id) => {
                 ConnectionState::Disconnected(BROKE.into())
             }
             ConnectionState::Up(..) if self.traffic.is_stale() => {
-                self.report(SessionReport::Suspect);
+                self.request_health_check();
                 ConnectionState::Disconnected(STALE.into())
             }
             state => state,
         }
     }
 
-    /// Waits for a session. Fails at the deadline, or as soon as the connection is down.
+    /// Waits for a healthy session. Fails at the deadline, or as soon as the connection is down.
     pub(crate) async fn wait_until_up(
         &mut self,
         deadline: Instant,
     ) -> Result<(SessionHandle, u64), ScriptFailure> {
         let (broken, traffic, reports) = (self.broken_session, &self.traffic, &self.reports);
         let is_decided = |state: &ConnectionState| match state {
-            ConnectionState::Up(_, id) if Some(*id) != broken => {
+            ConnectionState::Up(_, id) if Some(*id) == broken => false,
+            ConnectionState::Up(..) => {
                 let is_stale = traffic.is_stale();
                 if is_stale {
                     // This fails only while the connection is being dropped.
@@ -160,7 +158,6 @@ impl StateSubscriber {
                 }
                 !is_stale
             }
-            ConnectionState::Up(..) => false,
             ConnectionState::Disconnected(_) => false,
             ConnectionState::Down(_) => true,
         };
@@ -169,9 +166,9 @@ impl StateSubscriber {
             Ok(Ok(state)) => state,
             // The reconnector ends only when the connection is dropped.
             Ok(Err(_)) => return Err(ScriptFailure::Closed),
-            Err(_) => self.current.borrow().clone(),
+            Err(_) => self.current(),
         };
-        match self.usable(state) {
+        match state {
             ConnectionState::Up(session, id) => Ok((session, id)),
             ConnectionState::Disconnected(why) | ConnectionState::Down(why) => {
                 Err(ScriptFailure::Unavailable(why))

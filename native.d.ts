@@ -373,6 +373,8 @@ export interface RedisTarget {
   connectTimeoutMs: number
   /** The timeout of a call. */
   commandTimeoutMs: number
+  /** The interval of health checks while there are no calls. */
+  idleCheckMs: number
 }
 
 /** Certificates in PEM. */

@@ -18,7 +18,7 @@ use tollgate::policy::multi_policy::Response;
 use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{
     Address, CallBatch, CallError, Connection as StoreConnection, Connector, Credentials,
-    CredentialsSource, Endpoint, HealthTimeouts, ReplyReader, ReplyValue, Script,
+    CredentialsSource, Endpoint, HealthOptions, ReplyReader, ReplyValue, Script,
 };
 
 /// Redis 6.2 has no PEXPIRETIME, and does not freeze the time in scripts. There, the time and the
@@ -247,9 +247,8 @@ pub(crate) fn program() -> OsString {
 
 /// A connection of the store, which considers a server down after half a second.
 pub(crate) fn opened(route: Endpoint, runtime: &Runtime) -> StoreConnection {
-    let patience =
-        HealthTimeouts { disconnected: PATIENCE, unresponsive: PATIENCE, dead: 4 * PATIENCE };
-    StoreConnection::open(route, patience, runtime.handle(), |_| {})
+    let health = HealthOptions { down_after: PATIENCE, idle_interval: Duration::from_secs(15) };
+    StoreConnection::open(route, health, runtime.handle(), |_| {})
 }
 
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -85,7 +85,7 @@ const GROUPS = [
       'permits/{fairness,fallback,law,trace}',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',
-      'redis/connection/{connection-options,hostile-server,lifetime,permissions,status,unsuitable-servers}',
+      'redis/connection/{connection-options,healthy-session,hostile-server,lifetime,permissions,status,unsuitable-servers}',
     ],
   },
   {

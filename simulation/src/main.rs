@@ -63,10 +63,14 @@ fn arguments() -> Result<Arguments, String> {
 /// Plays a seed, twice if `is_repeated`: both runs must be equal.
 fn violations(seed: u64, prints: bool, is_repeated: bool, calls: &AtomicU64) -> Vec<String> {
     let play = || {
-        let RunReport { calls: made, mut violations, checksum, elapsed } = run(seed, prints);
+        let RunReport { calls: made, mut violations, checksum, failed, commands, elapsed } =
+            run(seed, prints);
         calls.fetch_add(made as u64, Ordering::Relaxed);
         if prints {
-            println!("{made} calls in {:.1} s of virtual time", elapsed.as_secs_f64());
+            let (failed, time) = (failed.len(), elapsed.as_secs_f64());
+            println!(
+                "{made} calls, {failed} failed, {commands} commands in {time:.1} s of virtual time"
+            );
         }
         if is_repeated && run(seed, false).checksum != checksum {
             violations.push("the same seed gave another run".into());

@@ -40,6 +40,8 @@ struct Link {
     delays: Delays,
     random: fastrand::Rng,
     is_cut: bool,
+    /// All bytes are lost.
+    is_silent: bool,
     stalled_until: Instant,
 }
 
@@ -59,7 +61,7 @@ pub(crate) struct Socket {
 /// A new link: the client's end, the server's end and the control.
 pub(crate) fn link(delays: Delays, random: fastrand::Rng) -> (Socket, Socket, LinkControl) {
     let (pipes, stalled_until) = (Default::default(), Instant::now());
-    let link = Link { pipes, delays, random, is_cut: false, stalled_until };
+    let link = Link { pipes, delays, random, is_cut: false, is_silent: false, stalled_until };
     let link = Arc::new(Mutex::new(link));
     let [client, server] =
         [1, 0].map(|reads| Socket { link: Arc::clone(&link), reads, timer: None });
@@ -80,6 +82,13 @@ impl LinkControl {
         link.is_cut = true;
         link.pipes.iter_mut().for_each(|pipe| pipe.segments.clear());
         link.wake();
+    }
+
+    /// Loses all bytes from now on, also those under way. No end is notified.
+    pub(crate) fn silence(&self) {
+        let mut link = locked(&self.0);
+        link.is_silent = true;
+        link.pipes.iter_mut().for_each(|pipe| pipe.segments.clear());
     }
 
     /// Delays all bytes, also those under way, until the given time.
@@ -110,7 +119,7 @@ impl AsyncRead for Socket {
             if link.is_cut {
                 return Poll::Ready(Err(reset()));
             }
-            let stalled_until = link.stalled_until;
+            let (stalled_until, is_silent) = (link.stalled_until, link.is_silent);
             let pipe = &mut link.pipes[self.reads];
             let at = match pipe.segments.front_mut() {
                 Some((arrives, bytes)) => {
@@ -126,7 +135,7 @@ impl AsyncRead for Socket {
                     }
                     Some(at)
                 }
-                None if pipe.is_finished => return Poll::Ready(Ok(())),
+                None if pipe.is_finished && !is_silent => return Poll::Ready(Ok(())),
                 None => None,
             };
             pipe.reader = Some(context.waker().clone());
@@ -150,6 +159,9 @@ impl AsyncWrite for Socket {
         let mut link = locked(&self.link);
         if link.is_cut || link.pipes[self.reads].is_finished {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if link.is_silent {
+            return Poll::Ready(Ok(bytes.len()));
         }
         let Link { pipes, delays, random, .. } = &mut *link;
         let pipe = &mut pipes[1 - self.reads];

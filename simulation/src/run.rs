@@ -1,5 +1,6 @@
 //! One run: plays a scenario in virtual time, and checks what came of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::redis::{
     AnsweredCalls, CallBatch, CallFailure, Cluster, Connection, Connector, Credentials,
-    CredentialsSource, Endpoint, Flush, HealthTimeouts, RedisDeployment, SentinelClient, slot_of,
+    CredentialsSource, Endpoint, Flush, HealthOptions, RedisDeployment, SentinelClient, slot_of,
 };
 
 use crate::check;
@@ -50,6 +51,10 @@ pub(crate) struct RunReport {
     pub(crate) calls: usize,
     pub(crate) violations: Vec<String>,
     pub(crate) checksum: u64,
+    /// When the calls that failed were submitted.
+    pub(crate) failed: Vec<Duration>,
+    /// The commands that the servers and sentinels have received.
+    pub(crate) commands: u64,
     /// The virtual time of the run.
     pub(crate) elapsed: Duration,
 }
@@ -63,6 +68,8 @@ struct Run {
     connections: Mutex<Vec<RedisDeployment>>,
     /// The end of the faults.
     healed: OnceLock<Duration>,
+    /// For how long the clients were suspended, in milliseconds.
+    suspended: AtomicU64,
     prints: bool,
 }
 
@@ -88,11 +95,12 @@ pub(crate) fn run_scenario(scenario: Scenario, seed: u64, prints: bool) -> RunRe
 }
 
 async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> RunReport {
+    tollgate::redis::simulation::set_suspended(Duration::ZERO);
     let mut world = World::new(scenario.delays, random.fork());
     match scenario.deployment {
-        Deployment::Server => world.add_shard(false),
+        Deployment::Server => world.add_shard(true),
         Deployment::Sharded => {
-            world.add_shard(false);
+            world.add_shard(true);
             world.is_sharded = true;
         }
         Deployment::Sentinel => {
@@ -120,6 +128,7 @@ async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> Ru
         started: Instant::now(),
         connections: Mutex::default(),
         healed: OnceLock::new(),
+        suspended: AtomicU64::new(0),
         prints,
     });
     let clients = run.scenario.clients.len();
@@ -154,9 +163,11 @@ async fn play(scenario: Scenario, mut random: fastrand::Rng, prints: bool) -> Ru
     for call in &calls {
         world.record(format!("{call:?}").as_bytes());
     }
-    let (checksum, elapsed) = (world.checksum, world.elapsed());
+    let (checksum, elapsed, commands) = (world.checksum, world.elapsed(), world.commands);
     drop(world);
-    RunReport { calls: calls.len(), violations, checksum, elapsed }
+    let has_failed = |call: &&Call| !matches!(call.outcome, Some((_, Ok(_))));
+    let failed = calls.iter().filter(has_failed).map(|call| call.submitted).collect();
+    RunReport { calls: calls.len(), violations, checksum, failed, commands, elapsed }
 }
 
 impl Run {
@@ -170,14 +181,11 @@ impl Run {
         let Scenario { command_timeout, connect_timeout, .. } = self.scenario;
         let credentials = CredentialsSource::Fixed(Credentials::default());
         let connector = Connector { credentials, tls: None, database: 0, timeout: connect_timeout };
-        let timeouts = HealthTimeouts {
-            disconnected: command_timeout,
-            unresponsive: command_timeout,
-            dead: command_timeout.max(connect_timeout),
-        };
+        let health =
+            HealthOptions { down_after: command_timeout, idle_interval: Duration::from_secs(15) };
         let runtime = tokio::runtime::Handle::current();
         let direct = |endpoint| {
-            RedisDeployment::Server(Connection::open(endpoint, timeouts, &runtime, |_| {}))
+            RedisDeployment::Server(Connection::open(endpoint, health, &runtime, |_| {}))
         };
         match self.scenario.deployment {
             Deployment::Server | Deployment::Sharded => {
@@ -190,13 +198,7 @@ impl Run {
             }
             Deployment::Cluster => {
                 let seeds = [0, 2].map(World::node_address).to_vec();
-                RedisDeployment::Cluster(Cluster::open(
-                    seeds,
-                    connector,
-                    timeouts,
-                    &runtime,
-                    |_| {},
-                ))
+                RedisDeployment::Cluster(Cluster::open(seeds, connector, health, &runtime, |_| {}))
             }
         }
     }
@@ -211,6 +213,9 @@ impl Run {
     /// Submits flushes until the end of the run.
     async fn call(self: Arc<Self>, client: usize, mut random: fastrand::Rng) {
         let own = &self.scenario.clients[client];
+        if own.max_calls == 0 {
+            return;
+        }
         let mut serial = 0;
         loop {
             let calm = if self.healed.get().is_some() { CALM } else { 1.0 };
@@ -337,6 +342,24 @@ impl Run {
                 world().nodes[node].proxy_errors_until = Instant::now() + lasting;
                 sleep(lasting).await;
             }
+            Fault::Move { is_silent } => world().move_address(is_silent),
+            Fault::ReadOnly { node, lasting } => {
+                let was_replica = std::mem::replace(&mut world().nodes[node].is_replica, true);
+                sleep(lasting).await;
+                // Another fault may have promoted it, or its replica.
+                let is_master = world().shards.iter().any(|shard| shard.master == node);
+                world().nodes[node].is_replica = was_replica && !is_master;
+            }
+            Fault::WritePause { node, lasting } => {
+                world().pause_writes(node, lasting);
+                sleep(lasting).await;
+            }
+            Fault::Suspend { lasting } => {
+                world().silence_links(None);
+                let suspended = self.suspended.fetch_add(millis_of(lasting), Ordering::Relaxed);
+                let suspended = Duration::from_millis(suspended) + lasting;
+                tollgate::redis::simulation::set_suspended(suspended);
+            }
             Fault::FlushScripts { node } => world().flush_scripts(node),
             Fault::Failover { shard, kills, after, demoted_after } => {
                 let master = world().shards[shard].master;
@@ -399,6 +422,10 @@ impl Run {
             })
         })
     }
+}
+
+fn millis_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn port_of(address: &str) -> u16 {

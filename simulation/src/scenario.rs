@@ -49,6 +49,7 @@ pub(crate) enum Deployment {
 pub(crate) struct Client {
     /// The mean pause between flushes.
     pub(crate) pause: Duration,
+    /// The most calls in a batch; 0 if it makes no calls.
     pub(crate) max_calls: usize,
     /// Its clock minus the servers' clock, in microseconds.
     pub(crate) clock_offset: i64,
@@ -122,6 +123,25 @@ pub(crate) enum Fault {
     Migrate {
         key: usize,
         to: usize,
+        lasting: Duration,
+    },
+    /// The address of the server leads to its replica, which is the master now. The old master
+    /// knows it, or all its links are silent from now on.
+    Move {
+        is_silent: bool,
+    },
+    /// The node is a replica for a time. Its links stay.
+    ReadOnly {
+        node: usize,
+        lasting: Duration,
+    },
+    /// The node runs no scripts for a time, and then all that have come.
+    WritePause {
+        node: usize,
+        lasting: Duration,
+    },
+    /// All clients are suspended. All their links are silent from then on.
+    Suspend {
         lasting: Duration,
     },
     /// A client closes its connection and opens another.
@@ -198,13 +218,13 @@ impl Client {
 impl Fault {
     fn new(random: &mut fastrand::Rng, deployment: Deployment) -> Self {
         let (nodes, shards) = match deployment {
-            Deployment::Server | Deployment::Sharded => (1, 1),
+            Deployment::Server | Deployment::Sharded => (2, 1),
             Deployment::Sentinel => (2, 1),
             Deployment::Cluster => (6, 3),
         };
         let node = random.usize(..nodes);
         let lasting = millis(random, 1..1_500);
-        match random.u8(..if shards == 3 { 13 } else { 11 }) {
+        match random.u8(..if shards == 3 { 17 } else { 15 }) {
             0 | 1 => Self::Cut { node, all: random.bool() },
             2 => Self::Partition { node, lasting },
             3 => Self::Freeze { node, lasting },
@@ -217,15 +237,19 @@ impl Fault {
             5 => Self::Busy { node, lasting },
             6 => Self::Full { node, lasting },
             7 => Self::FlushScripts { node },
-            8 if nodes > 1 => Self::Failover {
+            8 if deployment != Deployment::Server => Self::Failover {
                 shard: random.usize(..shards),
                 kills: random.bool(),
                 after: millis(random, 1..500),
                 demoted_after: millis(random, 1..1_000),
             },
-            8 => Self::Cut { node, all: true },
-            10 => Self::ProxyErrors { node, lasting },
+            8 => Self::Move { is_silent: random.bool() },
             9 => Self::Reopen { client: random.usize(..3) },
+            10 => Self::ReadOnly { node, lasting },
+            11 => Self::WritePause { node, lasting },
+            12 => Self::Suspend { lasting: lasting * 20 },
+            13 => Self::Cut { node, all: true },
+            14 => Self::ProxyErrors { node, lasting },
             _ => Self::Migrate { key: random.usize(..8), to: random.usize(..shards), lasting },
         }
     }

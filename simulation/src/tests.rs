@@ -78,6 +78,59 @@ fn calls_that_are_sent_together_settle_each_by_its_deadline() {
     passes(scenario);
 }
 
+/// The old connection stays open and answers: `READONLY`, or nothing.
+#[test]
+fn a_server_whose_address_has_moved_is_found() {
+    for is_silent in [false, true] {
+        let mut scenario = scenario(Deployment::Server, millis(1), millis(1_000));
+        scenario.faults.push((millis(1_000), Fault::Move { is_silent }));
+        let failed = run_scenario(scenario, 0, false).failed;
+        // Half of the deadline passes until a server counts as silent.
+        let last = failed.last().copied().unwrap_or_default();
+        let bound = if is_silent { millis(1_600) } else { millis(0) };
+        assert!(last <= bound, "{is_silent}: {last:?}, {} calls", failed.len());
+    }
+}
+
+/// Scripts are not answered, and health checks are. Calls that are made after the first ones have
+/// timed out are not sent.
+#[test]
+fn writes_that_are_held_back_are_an_outage() {
+    let mut scenario = scenario(Deployment::Server, millis(1), millis(300));
+    scenario.faults.push((millis(500), Fault::WritePause { node: 0, lasting: millis(1_400) }));
+    let report = run_scenario(scenario, 0, false);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let last = report.failed.last().copied().unwrap_or_default();
+    assert!(last > millis(1_000) && last < millis(1_950), "{last:?}");
+}
+
+/// Calls after a suspension wait for a new connection.
+#[test]
+fn a_process_that_was_suspended_uses_no_connection_from_before() {
+    for deployment in [Deployment::Server, Deployment::Sentinel, Deployment::Cluster] {
+        let mut scenario = scenario(deployment, millis(1), millis(1_000));
+        let lasting = Duration::from_secs(20);
+        scenario.faults.push((millis(1_000), Fault::Suspend { lasting }));
+        let failed = run_scenario(scenario, 0, false).failed;
+        assert!(failed.iter().all(|at| *at <= millis(1_000)), "{deployment:?}: {failed:?}");
+    }
+}
+
+#[test]
+fn an_idle_process_sends_at_most_ten_commands_a_minute() {
+    for deployment in [Deployment::Server, Deployment::Sentinel, Deployment::Cluster] {
+        let minutes = 20;
+        let commands = [0, minutes].map(|idle| {
+            let mut scenario = scenario(deployment, millis(1), millis(1_000));
+            scenario.faulty = Duration::from_secs(120 + 60 * idle);
+            scenario.clients[0].max_calls = 0;
+            run_scenario(scenario, 0, false).commands
+        });
+        let per_minute = (commands[1] - commands[0]) as f64 / minutes as f64;
+        assert!(per_minute > 1.0 && per_minute <= 10.0, "{deployment:?}: {per_minute}");
+    }
+}
+
 #[test]
 fn equal_seeds_give_equal_runs() {
     for seed in 0..20 {

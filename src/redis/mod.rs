@@ -46,7 +46,7 @@ pub use codec::{
 #[cfg(feature = "redis")]
 pub use connection::{
     Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
-    Health, HealthTimeouts, Identity, NatMap, SentinelClient, ServerInfo, StoreWarning, Tls,
+    Health, HealthOptions, Identity, NatMap, SentinelClient, ServerInfo, StoreWarning, Tls,
 };
 #[cfg(feature = "redis")]
 pub use inline_io::socket_handle::SocketHandle;

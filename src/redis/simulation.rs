@@ -1,7 +1,8 @@
 //! A network in the place of sockets (feature `simulation`). See `simulation/` beside `src/`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,6 +19,18 @@ type Network = Box<dyn Fn(&str) -> Connecting>;
 
 thread_local! {
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+    static SUSPENDED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Sets for how long all processes of this thread have been suspended. Virtual time stands still
+/// meanwhile, and the time of the day does not.
+pub fn set_suspended(time: Duration) {
+    SUSPENDED.set(time);
+}
+
+/// The time of the day: only its differences to the virtual time matter.
+pub(crate) fn time_of_day() -> Duration {
+    SUSPENDED.get()
 }
 
 /// Sets the network of this thread. It connects all sessions that this thread opens, and receives

@@ -149,7 +149,11 @@ test('a frozen server: calls time out by their deadline, and none is charged twi
       lost.push(...(await calls(limiter, Array(64).fill('key'))))
       return store.status().state === 'down'
     })
-    expect(store.status()).toMatchObject({ state: 'down', reason: 'Redis does not answer', pending: 0 })
+    expect(store.status()).toMatchObject({
+      state: 'down',
+      reason: expect.stringMatching(/Redis does not answer$/),
+      pending: 0,
+    })
     // From then on no call is sent, so none has an unknown outcome.
     const refused = await calls(limiter, Array(64).fill('key'))
     expectAway(refused)

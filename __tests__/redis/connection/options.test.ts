@@ -161,6 +161,8 @@ test.each([
   [{ host: 'a', maxPending: 0 }, 'maxPending must be a whole number from 1'],
   [{ host: 'a', connectTimeoutMs: 1.5 }, 'connectTimeoutMs must be a whole number'],
   [{ host: 'a', commandTimeoutMs: Infinity }, 'commandTimeoutMs must be a whole number'],
+  [{ host: 'a', idleCheckMs: 999 }, 'idleCheckMs must be a whole number from 1000 to 3600000'],
+  [{ host: 'a', idleCheckMs: '2h' }, 'idleCheckMs must be a whole number from 1000 to 3600000'],
   [{ cluster: 5 }, 'cluster takes an object of options'],
   [{ cluster: { nodes: [] } }, 'cluster.nodes must be an array of 1 to 1000 addresses'],
   [{ cluster: { nodes: [`redis://:${SECRET}@a`] } }, 'cluster.nodes[0] must be host, host:port'],

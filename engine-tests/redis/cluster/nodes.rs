@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use redis::{Client, Cmd, Connection, FromRedisValue, RedisResult};
 use tokio::runtime::Runtime;
 use tollgate::redis::{
-    Address, Cluster, Connector, Credentials, CredentialsSource, HealthTimeouts, SLOTS, slot_of,
+    Address, Cluster, Connector, Credentials, CredentialsSource, HealthOptions, SLOTS, slot_of,
 };
 
 use crate::redis::server::{Folder, program};
@@ -172,12 +172,8 @@ impl Nodes {
         let second = Duration::from_secs(1);
         let credentials = CredentialsSource::Fixed(Credentials::default());
         let access = Connector { credentials, tls: None, database: 0, timeout: second };
-        let patience = HealthTimeouts {
-            disconnected: timeout,
-            unresponsive: timeout,
-            dead: second.max(timeout),
-        };
-        Cluster::open(vec![self.masters[0].address()], access, patience, runtime.handle(), |_| {})
+        let health = HealthOptions { down_after: timeout, idle_interval: 15 * second };
+        Cluster::open(vec![self.masters[0].address()], access, health, runtime.handle(), |_| {})
     }
 
     /// The index of the master that first owned the slot of a key, by its hash tag.

@@ -69,6 +69,10 @@ impl World {
                     Reply::Array(answers)
                 }
             },
+            "EVAL" if words[1] == b"return 1" => match self.refusal(node, is_asking, &words) {
+                Some(error) => error,
+                None => Reply::Number(1),
+            },
             "EVAL" | "EVALSHA" => self.script(node, is_asking, &words),
             "PING" => match self.unavailable(node) {
                 Some(error) => Reply::error(error),

@@ -11,6 +11,9 @@ use super::{FIRST_NODE, FIRST_SENTINEL, SharedWorld};
 use crate::locked;
 use crate::network::{self, Socket};
 
+/// The index of the node of links to sentinels.
+const NO_NODE: usize = usize::MAX;
+
 /// Connects a client to the server at a port.
 pub(crate) async fn connect(world: SharedWorld, port: u16) -> io::Result<Socket> {
     let (delays, mut random) = {
@@ -23,11 +26,12 @@ pub(crate) async fn connect(world: SharedWorld, port: u16) -> io::Result<Socket>
         if !locked(&world).sentinels[index].is_alive {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let (socket, server, _) = network::link(delays, random);
+        let (socket, server, control) = network::link(delays, random);
+        locked(&world).links.push((NO_NODE, control));
         tokio::spawn(serve_sentinel(world, index, server));
         return Ok(socket);
     }
-    let node = usize::from(port - FIRST_NODE);
+    let node = locked(&world).address_target.unwrap_or(usize::from(port - FIRST_NODE));
     loop {
         let until = locked(&world).nodes[node].unreachable_until;
         if until <= Instant::now() {
@@ -53,8 +57,14 @@ async fn serve(world: SharedWorld, node: usize, generation: u32, mut socket: Soc
     let (mut buffer, mut session) = (Vec::new(), Session::default());
     loop {
         while let Some(command) = next_command(&mut buffer) {
+            locked(&world).commands += 1;
+            let is_write = matches!(&command[0][..], b"EVAL" | b"EVALSHA" | b"EXEC");
             loop {
-                let until = locked(&world).nodes[node].frozen_until;
+                let until = {
+                    let node = &locked(&world).nodes[node];
+                    let paused_until = node.writes_paused_until;
+                    if is_write { node.frozen_until.max(paused_until) } else { node.frozen_until }
+                };
                 if until <= Instant::now() {
                     break;
                 }
@@ -84,7 +94,8 @@ async fn serve_sentinel(world: SharedWorld, index: usize, mut socket: Socket) {
     loop {
         while let Some(words) = next_command(&mut buffer) {
             let reply = {
-                let world = locked(&world);
+                let mut world = locked(&world);
+                world.commands += 1;
                 let sentinel = &world.sentinels[index];
                 if !sentinel.is_alive {
                     return;

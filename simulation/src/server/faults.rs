@@ -37,6 +37,32 @@ impl World {
         *own = (Instant::now() + lasting).max(*own);
     }
 
+    /// Lets a node run no scripts for a time, and then all that have come.
+    pub(crate) fn pause_writes(&mut self, node: usize, lasting: Duration) {
+        self.record_stall(lasting);
+        let own = &mut self.nodes[node].writes_paused_until;
+        *own = (Instant::now() + lasting).max(*own);
+    }
+
+    /// Loses all bytes of the links to a node, or of all links, from now on. No end is notified.
+    pub(crate) fn silence_links(&mut self, node: Option<usize>) {
+        for (_, link) in self.links.iter().filter(|(to, _)| node.is_none_or(|node| *to == node)) {
+            link.silence();
+        }
+    }
+
+    /// Makes the replica the master, and lets the address lead to it. The old master is a replica
+    /// from now on, or its links are silent.
+    pub(crate) fn move_address(&mut self, is_silent: bool) {
+        let old = self.shards[0].master;
+        self.promote(0);
+        self.address_target = Some(self.shards[0].master);
+        match is_silent {
+            true => self.silence_links(Some(old)),
+            false => self.demote(0),
+        }
+    }
+
     fn record_stall(&mut self, lasting: Duration) {
         let now = self.now();
         self.stalls.push((now, now + lasting.as_micros() as u64));
@@ -143,9 +169,14 @@ impl World {
                 &mut node.busy_until,
                 &mut node.full_until,
                 &mut node.proxy_errors_until,
+                &mut node.writes_paused_until,
             ] {
                 *until = now.min(*until);
             }
+        }
+        for shard in 0..self.shards.len() {
+            let master = self.shards[shard].master;
+            self.nodes[master].is_replica = false;
         }
         let master = self.shards[0].master;
         for sentinel in &mut self.sentinels {

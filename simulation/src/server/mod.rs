@@ -33,6 +33,10 @@ pub(crate) struct World {
     pub(crate) is_cluster: bool,
     /// Whether one server stands for several that take no script on keys of several slots.
     pub(crate) is_sharded: bool,
+    /// The node to which the address of the server leads, if it has moved.
+    address_target: Option<usize>,
+    /// How many commands have come.
+    pub(crate) commands: u64,
     /// The shard of each slot that is not of its first shard.
     moved: BTreeMap<u16, usize>,
     /// The slots that move: the shards that give and take them.
@@ -76,6 +80,8 @@ pub(crate) struct Node {
     pub(crate) full_until: Instant,
     /// A proxy in front of it answers scripts with an error until then. They run.
     pub(crate) proxy_errors_until: Instant,
+    /// Holds scripts back until then.
+    pub(crate) writes_paused_until: Instant,
 }
 
 /// A sentinel reports the master, which it learns a while after a failover.
@@ -94,6 +100,8 @@ impl World {
             shards: Vec::new(),
             is_cluster: false,
             is_sharded: false,
+            address_target: None,
+            commands: 0,
             moved: BTreeMap::new(),
             migrating: BTreeMap::new(),
             delays,
@@ -129,6 +137,7 @@ impl World {
             busy_until: now,
             full_until: now,
             proxy_errors_until: now,
+            writes_paused_until: now,
         });
         self.nodes.len() - 1
     }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::node::whole;
 use crate::redis::{
     Address, Cluster, ClusterAddresses, Connection, Connector, Credentials, CredentialsProvider,
-    CredentialsSource, Endpoint, HealthTimeouts, Identity, Inspector, NatMap, RedisDeployment,
+    CredentialsSource, Endpoint, HealthOptions, Identity, Inspector, NatMap, RedisDeployment,
     SentinelClient, StoreWarning, Tls,
 };
 
@@ -39,6 +39,8 @@ pub struct RedisTarget {
     pub connect_timeout_ms: f64,
     /// The timeout of a call.
     pub command_timeout_ms: f64,
+    /// The interval of health checks while there are no calls.
+    pub idle_check_ms: f64,
 }
 
 /// The address of a server: a host and a port, or the path of a Unix socket.
@@ -89,23 +91,17 @@ impl RedisTarget {
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Result<RedisDeployment> {
-        let health_timeouts = self.health_timeouts();
+        let health = self.health_options();
         if !self.cluster {
             let has_one_key = self.one_key_per_script;
-            let connection = Connection::open(self.route(logins)?, health_timeouts, runtime, warn);
+            let connection = Connection::open(self.route(logins)?, health, runtime, warn);
             if has_one_key {
                 connection.send_one_key_per_script();
             }
             return Ok(RedisDeployment::Server(connection));
         }
         let (addresses, access) = self.nodes(logins)?;
-        Ok(RedisDeployment::Cluster(Cluster::open(
-            addresses,
-            access,
-            health_timeouts,
-            runtime,
-            warn,
-        )))
+        Ok(RedisDeployment::Cluster(Cluster::open(addresses, access, health, runtime, warn)))
     }
 
     /// An inspector, which connects on its first request. Throws if the certificates are invalid.
@@ -148,12 +144,13 @@ impl RedisTarget {
         Ok(Endpoint::direct(address, access))
     }
 
-    /// The time that a server may be away or silent, which equals the timeout of a call: a call
-    /// that began with the outage has then timed out.
-    fn health_timeouts(&self) -> HealthTimeouts {
-        let call = Duration::from_millis(whole(self.command_timeout_ms));
-        let connect = Duration::from_millis(whole(self.connect_timeout_ms));
-        HealthTimeouts { disconnected: call, unresponsive: call, dead: call.max(connect) }
+    /// A server may be unhealthy for the timeout of a call: a call that began with the outage has
+    /// then timed out.
+    fn health_options(&self) -> HealthOptions {
+        HealthOptions {
+            down_after: Duration::from_millis(whole(self.command_timeout_ms)),
+            idle_interval: Duration::from_millis(whole(self.idle_check_ms)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A node of the cluster: its connection, and its availability.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::node_batch::SharingPermission;
+use super::node_request::NodeRequest;
 use crate::redis::connection::{
-    Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, NatMap, ServerInfo,
+    Address, ConnectionState, Connector, Endpoint, Health, HealthOptions, NatMap, ServerInfo,
     ServerTime, SessionHandle, StateSubscriber, StoreWarning, reconnector,
 };
 
@@ -36,7 +38,9 @@ impl From<Vec<Address>> for ClusterAddresses {
 pub(crate) struct NodeConfig {
     pub(crate) addresses: Arc<ClusterAddresses>,
     connector: Connector,
-    pub(crate) timeouts: HealthTimeouts,
+    pub(crate) health: HealthOptions,
+    /// The number of servers that share the health checks of an idle process.
+    pub(crate) servers: Arc<AtomicUsize>,
     warn: Arc<dyn Fn(StoreWarning) + Send + Sync>,
 }
 
@@ -45,7 +49,7 @@ impl NodeConfig {
     pub(crate) fn new(
         addresses: ClusterAddresses,
         connector: Connector,
-        timeouts: HealthTimeouts,
+        health: HealthOptions,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
         let reported = Mutex::new(Vec::new());
@@ -56,7 +60,13 @@ impl NodeConfig {
                 warn(warning);
             }
         };
-        Self { addresses: Arc::new(addresses), connector, timeouts, warn: Arc::new(warn) }
+        Self {
+            addresses: Arc::new(addresses),
+            connector,
+            health,
+            servers: Arc::default(),
+            warn: Arc::new(warn),
+        }
     }
 
     fn endpoint(&self, address: &Address) -> Endpoint {
@@ -95,8 +105,9 @@ impl ClusterNode {
     /// Starts to connect.
     pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
         let (endpoint, warn) = (config.endpoint(address), Arc::clone(&config.warn));
+        let servers = Some(Arc::clone(&config.servers));
         let (reconnector, state, health) =
-            reconnector(endpoint, config.timeouts, move |warning| warn(warning));
+            reconnector(endpoint, config.health, servers, move |warning| warn(warning));
         Self {
             state,
             health,
@@ -146,23 +157,27 @@ impl ClusterNode {
         matches!(self.availability(), Availability::Up) && !is_slow
     }
 
-    pub(crate) fn on_request_sent(&mut self, now: Instant) {
+    pub(crate) fn on_request_sent(&mut self, now: Instant, request: &mut NodeRequest) {
+        let call = request.slot_requests.first_mut().map(|own| own.script_call(&self.server_time));
+        self.state.on_call(call.and_then(|call| call.keys.iter().next()));
         self.in_flight += 1;
         self.used_at = now;
         self.waiting_since.get_or_insert(now);
     }
 
-    /// A request was answered, has reached its deadline, or failed.
-    pub(crate) fn on_request_done(&mut self, is_answered: bool) {
+    /// A request on the session with this id was answered, has reached its deadline, or failed.
+    pub(crate) fn on_request_done(&mut self, session_id: u64, is_answered: bool) {
+        match (is_answered, self.waiting_since) {
+            (true, _) => self.state.on_answer(),
+            (false, Some(since)) => self.state.report_unanswered(session_id, since),
+            (false, None) => self.state.request_health_check(),
+        }
         // The request may have been sent to an earlier node with the same address.
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 {
             self.waiting_since = None;
         } else if is_answered {
             self.waiting_since = Some(Instant::now());
-        }
-        if !is_answered {
-            self.state.request_health_check();
         }
     }
 

@@ -179,11 +179,11 @@ impl Router {
     /// Sends the collected requests, and reports the completed ones.
     fn send_and_report(&mut self) {
         let now = Instant::now();
-        for request in std::mem::take(&mut self.requests) {
+        for mut request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
             match node.session() {
                 Some((session, session_id)) => {
-                    node.on_request_sent(now);
+                    node.on_request_sent(now, &mut request);
                     let removed = node.removed();
                     let may_share = node.sharing.is_granted(now);
                     let sending =
@@ -219,7 +219,7 @@ impl Router {
         let NodeRequestOutcome { request, session_id, replies } = outcome;
         let NodeRequest { node: address, slot_requests, sharing, .. } = request;
         if let Some(node) = self.topology.nodes.get_mut(&address) {
-            node.on_request_done(replies.is_ok());
+            node.on_request_done(session_id, replies.is_ok());
             if let Err(NodeError::Broken(_)) = &replies {
                 node.report_broken(session_id);
             }
@@ -349,12 +349,12 @@ impl Router {
         self.health.send_if_modified(|published| {
             // The node that reports the health does not matter. A cluster that is down stays down
             // until a master is up.
-            let is_same = matches!(
-                (&*published, &health),
-                (Health::Connecting, Health::Connecting)
-                    | (Health::Up(_), Health::Up(_))
-                    | (Health::Down(_), Health::Down(_) | Health::Connecting)
-            );
+            let is_same = match (&*published, &health) {
+                (Health::Down(one), Health::Down(other)) => one == other,
+                (Health::Connecting | Health::Down(_), Health::Connecting)
+                | (Health::Up(_), Health::Up(_)) => true,
+                _ => false,
+            };
             if !is_same {
                 *published = health;
             }

@@ -12,7 +12,7 @@ use super::router::Router;
 use super::topology::Topology;
 use crate::redis::batch::flush::Flush;
 use crate::redis::cluster::slot_request::{AnsweredCalls, RequestContext, SlotRequest};
-use crate::redis::connection::{Connector, Health, HealthTimeouts, StoreWarning};
+use crate::redis::connection::{Connector, Health, HealthOptions, StoreWarning};
 use crate::time::Micros;
 
 /// Connections to the nodes of a cluster. They reconnect until this is dropped.
@@ -34,13 +34,13 @@ impl Cluster {
     pub fn open(
         addresses: impl Into<ClusterAddresses>,
         connector: Connector,
-        timeouts: HealthTimeouts,
+        options: HealthOptions,
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (published, health) = watch::channel(Health::Connecting);
-        let config = NodeConfig::new(addresses.into(), connector, timeouts, warn);
+        let config = NodeConfig::new(addresses.into(), connector, options, warn);
         let router = runtime.spawn(async move {
             Router::new(Topology::new(config), published).run(incoming).await;
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::Value as Reply;
@@ -17,6 +18,11 @@ const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The interval of topology queries while all masters are healthy.
 const HEALTHY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Without requests for this time, the topology is queried at most every [`IDLE_CHECKS`] intervals
+/// of health checks.
+const IDLE_AFTER: Duration = Duration::from_secs(30);
+const IDLE_CHECKS: u32 = 4;
 
 /// The minimum interval of topology queries, used while the topology is stale.
 const STALE_INTERVAL: Duration = Duration::from_millis(50);
@@ -90,7 +96,7 @@ impl Topology {
     /// concerned.
     pub(crate) fn availability(&self) -> Availability {
         match &self.failing_since {
-            Some((since, why)) if *since + self.config.timeouts.unresponsive <= Instant::now() => {
+            Some((since, why)) if *since + self.config.health.down_after <= Instant::now() => {
                 Availability::Down(Arc::clone(why))
             }
             Some((_, why)) if self.map.is_none() => Availability::Disconnected(Arc::clone(why)),
@@ -140,11 +146,18 @@ impl Topology {
         map.is_some_and(|map| map.masters().iter().all(is_healthy))
     }
 
+    fn is_idle(&self, now: Instant) -> bool {
+        self.nodes.values().all(|node| now >= node.used_at + IDLE_AFTER)
+    }
+
     /// Starts a query of the topology, if one is due.
     pub(crate) fn query(&mut self) -> Option<impl Future<Output = TopologyResult> + Send + use<>> {
         let now = Instant::now();
         let interval = match (self.is_stale, self.is_healthy()) {
             (true, _) => STALE_INTERVAL,
+            (false, true) if self.is_idle(now) => {
+                HEALTHY_INTERVAL.max(self.config.health.idle_interval.saturating_mul(IDLE_CHECKS))
+            }
             (false, true) => HEALTHY_INTERVAL,
             (false, false) => UNHEALTHY_INTERVAL,
         };
@@ -208,6 +221,8 @@ impl Topology {
         for master in map.masters() {
             self.node(master);
         }
+        // The queries of the topology count as one.
+        self.config.servers.store(self.nodes.len() + 1, Ordering::Relaxed);
         self.map = Some(map);
     }
 

@@ -10,11 +10,11 @@ use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use super::dial;
 use super::reply_bound::{BoundFailure, BoundedReplies};
 use super::tls::Tls;
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
@@ -25,6 +25,9 @@ use crate::redis::inline_io::socket::InlineSocket;
 /// The maximum number of requests in flight on a session. A distant server has many: one for each
 /// turn of the event loop in a round trip.
 pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
+
+/// The reason of a failure if the server does not answer.
+pub(crate) const NO_ANSWER: &str = "Redis does not answer";
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,21 +100,79 @@ pub struct Connector {
     pub timeout: Duration,
 }
 
+/// The commands that a client sends on a new session, and in health checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// With `CLIENT`, `HELLO` and `INFO`.
+    Full,
+    /// Without them: some proxies end a session that sends a command they do not know.
+    Minimal,
+}
+
+/// The reason why a session could not be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// The server has closed the connection.
+    Closed(String),
+    Other(String),
+}
+
+impl OpenError {
+    /// The reason, with the address.
+    pub(crate) fn at(self, address: &Address) -> Arc<str> {
+        match self {
+            Self::Closed(why) => format!(
+                "{address}: the server closed the connection during the handshake ({why}): it \
+                 starts or stops, requires TLS, or is no Redis server"
+            ),
+            Self::Other(why) => format!("{address}: {why}"),
+        }
+        .into()
+    }
+}
+
+impl From<String> for OpenError {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl From<&str> for OpenError {
+    fn from(why: &str) -> Self {
+        Self::Other(why.into())
+    }
+}
+
 impl Connector {
     /// Opens a session. The error names the address and the reason.
     pub(crate) async fn connect(&self, address: &Address) -> Result<Session, Arc<str>> {
-        match timeout(self.timeout, self.open_session(address)).await {
-            Ok(opened) => opened.map_err(|why| format!("{address}: {why}").into()),
-            Err(_) => Err(format!("{address} did not answer in time").into()),
-        }
+        self.open(address, Handshake::Full).await.map_err(|why| why.at(address))
     }
 
-    async fn open_session(&self, address: &Address) -> Result<Session, String> {
+    /// Opens a session with this handshake.
+    pub(crate) async fn open(
+        &self,
+        address: &Address,
+        handshake: Handshake,
+    ) -> Result<Session, OpenError> {
+        let deadline = Instant::now() + self.timeout;
         let credentials = match &self.credentials {
             CredentialsSource::Fixed(credentials) => credentials.clone(),
-            CredentialsSource::Provider(provider) => provider.credentials().await?,
+            CredentialsSource::Provider(provider) => {
+                let late = |_| OpenError::from("the credentials did not arrive in time");
+                timeout_at(deadline, provider.credentials()).await.map_err(late)??
+            }
         };
-        let settings = self.settings(credentials);
+        let settings = self.settings(credentials, handshake);
+        let opening = self.open_session(address, settings);
+        timeout_at(deadline, opening).await.unwrap_or_else(|_| Err(NO_ANSWER.into()))
+    }
+
+    async fn open_session(
+        &self,
+        address: &Address,
+        settings: RedisConnectionInfo,
+    ) -> Result<Session, OpenError> {
         #[cfg(feature = "simulation")]
         if let Some(connecting) = crate::redis::simulation::connect(&address.to_string()) {
             let stream = connecting.await.map_err(text)?;
@@ -119,7 +180,7 @@ impl Connector {
         }
         match address {
             Address::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;
+                let stream = dial::connect(host, *port).await.map_err(text)?;
                 stream.set_nodelay(true).map_err(text)?;
                 #[cfg(unix)]
                 let stream = InlineSocket::new(stream).map_err(text)?;
@@ -147,10 +208,12 @@ impl Connector {
         }
     }
 
-    fn settings(&self, credentials: Credentials) -> RedisConnectionInfo {
-        let mut settings = RedisConnectionInfo::default()
-            .set_db(self.database)
-            .set_lib_name("tollgate", env!("CARGO_PKG_VERSION"));
+    fn settings(&self, credentials: Credentials, handshake: Handshake) -> RedisConnectionInfo {
+        let settings = RedisConnectionInfo::default().set_db(self.database);
+        let mut settings = match handshake {
+            Handshake::Full => settings.set_lib_name("tollgate", env!("CARGO_PKG_VERSION")),
+            Handshake::Minimal => settings.set_skip_set_lib_name(),
+        };
         if let Some(username) = credentials.username {
             settings = settings.set_username(username);
         }
@@ -163,6 +226,11 @@ impl Connector {
 
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
+}
+
+/// Whether an error means that the connection has ended.
+pub(crate) fn is_closed(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_connection_dropped()
 }
 
 /// A handle for sending commands on a session. It does not keep the session open.
@@ -205,7 +273,7 @@ impl Session {
         stream: S,
         read_ownership: Option<Arc<ReadOwnership>>,
         settings: &RedisConnectionInfo,
-    ) -> Result<Self, String>
+    ) -> Result<Self, OpenError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -217,7 +285,10 @@ impl Session {
         let bound_failure = BoundFailure::default();
         let stream = BoundedReplies::new(stream, Arc::clone(&bound_failure));
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
-        let (connection, driver) = made.map_err(text)?;
+        let (connection, driver) = made.map_err(|error| match is_closed(&error) {
+            true => OpenError::Closed(error.to_string()),
+            false => OpenError::Other(error.to_string()),
+        })?;
         let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);
         let mut tasks = vec![driver];
         if let Some(ownership) = &read_ownership {

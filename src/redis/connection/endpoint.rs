@@ -1,4 +1,5 @@
-//! The server of a connection: a fixed address, or the master that Redis Sentinel reports.
+//! The server of a connection: a fixed address, a node of a cluster, or the master that Redis
+//! Sentinel reports.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,30 +10,36 @@ use tokio::time::timeout;
 use super::health::{HealthCheck, ServerInfo, StoreWarning, check_configuration, check_health};
 use super::sentinel::SentinelClient;
 use super::tls::Tls;
-use crate::redis::connection::connector::{Address, Connector, Session};
+use super::traffic::Traffic;
+use crate::redis::connection::connector::{
+    Address, Connector, Handshake, NO_ANSWER, OpenError, Session,
+};
 
 /// The server of a connection, and the options for connecting to it.
 #[derive(Debug)]
 pub struct Endpoint {
     connector: Connector,
     discovery: Discovery,
+    /// The handshake that the server accepts, as far as is known.
+    handshake: Handshake,
 }
 
 #[derive(Debug)]
 enum Discovery {
-    /// The server has this address, which the user has given.
+    /// The server has this address, which the user has given. It must be a master.
     Fixed(Address),
-    /// The node of a cluster has this address. The second value connects to it if the first
-    /// connector fails.
+    /// The node of a cluster has this address. It may be a replica: it answers with the owner of the
+    /// slot. The second value connects to it if the first connector fails.
     Node(Address, Option<Box<Connector>>),
     /// Sentinels report the address of the master. The second value is the master of the last
     /// session.
     Sentinel(Box<SentinelClient>, Option<Address>),
 }
 
-/// A new session whose server has passed a health check.
+/// A session whose server has passed a health check.
 pub(crate) struct CheckedSession {
     pub(crate) session: Session,
+    pub(crate) handshake: Handshake,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) warnings: Vec<StoreWarning>,
 }
@@ -41,7 +48,7 @@ impl Endpoint {
     /// The server at this address.
     #[must_use]
     pub fn direct(address: Address, connector: Connector) -> Self {
-        Self { connector, discovery: Discovery::Fixed(address) }
+        Self::new(Discovery::Fixed(address), connector)
     }
 
     /// The node of a cluster at this address. The user's server name is that of nodes that the user
@@ -56,13 +63,17 @@ impl Endpoint {
             Some(own_name) if !is_seed => (own_name, None),
             _ => (connector, None),
         };
-        Self { connector, discovery: Discovery::Node(address, alternative) }
+        Self::new(Discovery::Node(address, alternative), connector)
     }
 
     /// The master that the sentinels report.
     #[must_use]
     pub fn master(sentinels: SentinelClient, connector: Connector) -> Self {
-        Self { connector, discovery: Discovery::Sentinel(Box::new(sentinels), None) }
+        Self::new(Discovery::Sentinel(Box::new(sentinels), None), connector)
+    }
+
+    fn new(discovery: Discovery, connector: Connector) -> Self {
+        Self { connector, discovery, handshake: Handshake::Full }
     }
 
     /// The options for connecting.
@@ -80,33 +91,52 @@ impl Endpoint {
 
     /// Whether the address is fixed.
     pub(crate) fn is_fixed(&self) -> bool {
-        matches!(self.discovery, Discovery::Fixed(_) | Discovery::Node(..))
+        !matches!(self.discovery, Discovery::Sentinel(..))
     }
 
-    /// Opens a session to a server that answers and can run scripts.
-    pub(crate) async fn connect(&mut self) -> Result<CheckedSession, Arc<str>> {
-        let Self { connector, discovery } = self;
+    /// Whether the server must be a master.
+    pub(crate) fn needs_master(&self) -> bool {
+        !matches!(self.discovery, Discovery::Node(..))
+    }
+
+    /// The number of servers that are checked. Two sentinels count as one: the check of a server is
+    /// two commands, and that of a sentinel is one.
+    pub(crate) fn servers(&self) -> usize {
+        match &self.discovery {
+            Discovery::Fixed(_) | Discovery::Node(..) => 1,
+            Discovery::Sentinel(sentinels, _) => 1 + sentinels.len().div_ceil(2),
+        }
+    }
+
+    /// Opens a session to a server that passes a health check, with this key if there is one: see
+    /// [`check_health`].
+    pub(crate) async fn connect(&mut self, key: Option<&[u8]>) -> Result<CheckedSession, Arc<str>> {
+        let needs_master = self.needs_master();
+        let Self { connector, discovery, handshake } = self;
+        let mut attempt = Attempt { connector, handshake, needs_master, key };
         match discovery {
+            Discovery::Fixed(address) => {
+                let mut opened = attempt.open(address).await?;
+                let warning = attempt.warn_of_cluster(&mut opened).await;
+                opened.warnings.extend(warning);
+                Ok(opened)
+            }
             Discovery::Node(address, alternative) => {
-                match (open_checked(connector, address, false).await, alternative) {
+                match (attempt.open(address).await, alternative) {
                     (Err(why), Some(alternative)) => {
-                        open_checked(alternative, address, false).await.map_err(|_| why)
+                        attempt.connector = alternative;
+                        attempt.open(address).await.map_err(|_| why)
                     }
                     (opened, _) => opened,
                 }
-            }
-            Discovery::Fixed(address) => {
-                let mut opened = open_checked(connector, address, false).await?;
-                opened.warnings.extend(warn_of_cluster(connector, &mut opened.session).await);
-                Ok(opened)
             }
             Discovery::Sentinel(sentinels, last) => {
                 let mut why = "no sentinel knows the master".into();
                 for address in sentinels.masters().await? {
                     let opened = tokio::select! {
-                        opened = open_checked(connector, &address, true) => opened,
+                        opened = attempt.open(&address) => opened,
                         // A master that does not answer may be replaced during the attempt.
-                        () = sentinels.wait_for_failover(&address) => {
+                        () = sentinels.wait_for_failover(&address, None) => {
                             Err(format!("{address} is not the master").into())
                         }
                     };
@@ -125,48 +155,88 @@ impl Endpoint {
 
     /// Waits until the sentinels report another master than that of the last session. Never
     /// completes for a fixed address.
-    pub(crate) async fn wait_for_failover(&mut self) {
+    pub(crate) async fn wait_for_failover(&mut self, traffic: &Traffic) {
         match &mut self.discovery {
-            Discovery::Sentinel(sentinels, Some(last)) => sentinels.wait_for_failover(last).await,
+            Discovery::Sentinel(sentinels, Some(last)) => {
+                sentinels.wait_for_failover(last, Some(traffic)).await;
+            }
             _ => std::future::pending().await,
         }
     }
 }
 
-/// Opens a session, and checks that the server can run scripts.
-async fn open_checked(
-    connector: &Connector,
-    address: &Address,
-    must_be_master: bool,
-) -> Result<CheckedSession, Arc<str>> {
-    let mut session = connector.connect(address).await?;
-    let checks = async {
-        let version = match check_health(&mut session.handle.connection).await {
-            HealthCheck::Healthy(version) => version.unwrap_or_default(),
-            HealthCheck::Replica if must_be_master => {
-                return Err(format!("{address} is a replica"));
-            }
-            // The replica may become a master. Until then each call fails with READONLY.
-            HealthCheck::Replica => String::new(),
-            HealthCheck::Unhealthy(why) | HealthCheck::Broken(why) => {
-                return Err(format!("{address}: {why}"));
-            }
-        };
-        Ok((version, check_configuration(&mut session.handle.connection).await))
-    };
-    let late = |_| format!("{address} did not answer in time");
-    let (version, warning) = timeout(connector.timeout, checks).await.map_err(late)??;
-    let info = Arc::new(ServerInfo { address: address.to_string(), version });
-    Ok(CheckedSession { session, info, warnings: warning.into_iter().collect() })
+/// An attempt to open a session.
+struct Attempt<'a> {
+    connector: &'a Connector,
+    handshake: &'a mut Handshake,
+    needs_master: bool,
+    key: Option<&'a [u8]>,
 }
 
-/// A warning if the server is one of several masters of a cluster, and says so.
-async fn warn_of_cluster(connector: &Connector, session: &mut Session) -> Option<StoreWarning> {
-    let mut command = redis::cmd("CLUSTER");
-    command.arg("INFO");
-    let asking = session.handle.connection.send_packed_command(&command);
-    let info: String =
-        from_redis_value(timeout(connector.timeout, asking).await.ok()?.ok()?).ok()?;
-    let masters = info.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim();
-    (masters.parse::<u32>().ok()? > 1).then_some(StoreWarning::ClusterNode)
+impl Attempt<'_> {
+    /// Opens a session. If the server ends it during the full handshake, but accepts the minimal
+    /// one, the full one is tried once more: the server may just have started.
+    async fn open(&mut self, address: &Address) -> Result<CheckedSession, Arc<str>> {
+        let opened = match self.open_checked(address, *self.handshake).await {
+            Err(OpenError::Closed(why)) if *self.handshake == Handshake::Full => {
+                match self.open_checked(address, Handshake::Minimal).await {
+                    Err(_) => Err(OpenError::Closed(why)),
+                    Ok(minimal) => match self.open_checked(address, Handshake::Full).await {
+                        Err(OpenError::Closed(_)) => {
+                            *self.handshake = Handshake::Minimal;
+                            Ok(minimal)
+                        }
+                        full => full,
+                    },
+                }
+            }
+            opened => opened,
+        };
+        opened.map_err(|why| why.at(address))
+    }
+
+    /// Opens a session, and checks the health of its server.
+    async fn open_checked(
+        &self,
+        address: &Address,
+        handshake: Handshake,
+    ) -> Result<CheckedSession, OpenError> {
+        let session = self.connector.open(address, handshake).await?;
+        let connection = &session.handle.connection;
+        let checks = async {
+            let version = match check_health(connection.clone(), handshake, self.key).await {
+                HealthCheck::Healthy(version) => version.unwrap_or_default(),
+                HealthCheck::Broken(why) => return Err(OpenError::Closed(why.to_string())),
+                unhealthy => match unhealthy.objection(self.needs_master) {
+                    Some(why) => return Err(OpenError::Other(why.to_string())),
+                    None => String::new(),
+                },
+            };
+            let warning = match handshake {
+                Handshake::Full => check_configuration(connection.clone())
+                    .await
+                    .map_err(|why| OpenError::Closed(why.to_string()))?,
+                Handshake::Minimal => None,
+            };
+            Ok((version, warning))
+        };
+        let late = |_| OpenError::from(NO_ANSWER);
+        let (version, warning) = timeout(self.connector.timeout, checks).await.map_err(late)??;
+        let info = Arc::new(ServerInfo { address: address.to_string(), version });
+        Ok(CheckedSession { session, handshake, info, warnings: warning.into_iter().collect() })
+    }
+
+    /// A warning if the server is one of several masters of a cluster, and says so.
+    async fn warn_of_cluster(&self, opened: &mut CheckedSession) -> Option<StoreWarning> {
+        if opened.handshake == Handshake::Minimal {
+            return None;
+        }
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("INFO");
+        let asking = opened.session.handle.connection.send_packed_command(&command);
+        let info: String =
+            from_redis_value(timeout(self.connector.timeout, asking).await.ok()?.ok()?).ok()?;
+        let masters = info.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim();
+        (masters.parse::<u32>().ok()? > 1).then_some(StoreWarning::ClusterNode)
+    }
 }

@@ -1,9 +1,12 @@
 //! Health of a server: health checks, and their result.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+
+use crate::redis::connection::connector::{Handshake, is_closed};
 
 /// The health of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +15,8 @@ pub enum Health {
     Connecting,
     /// The store answers.
     Up(Arc<ServerInfo>),
-    /// The store was unreachable or unresponsive for longer than its
-    /// [`HealthTimeouts`](super::HealthTimeouts) allow, for this reason. Calls fail immediately.
+    /// The store was unhealthy for longer than its [`HealthOptions`](super::HealthOptions) allow, for
+    /// this reason. Calls fail immediately.
     Down(Arc<str>),
 }
 
@@ -35,6 +38,16 @@ pub enum StoreWarning {
     ClusterNode,
 }
 
+/// How health is checked, and when a server is down.
+#[derive(Debug, Clone, Copy)]
+pub struct HealthOptions {
+    /// How long there may be no healthy session. After that the server is down, so that calls fail
+    /// immediately.
+    pub down_after: Duration,
+    /// The interval of health checks while there are no calls: of all servers of the store together.
+    pub idle_interval: Duration,
+}
+
 /// The result of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealthCheck {
@@ -48,45 +61,77 @@ pub(crate) enum HealthCheck {
     Broken(Arc<str>),
 }
 
-/// Checks the health of a server.
-pub(crate) async fn check_health(connection: &mut MultiplexedConnection) -> HealthCheck {
+impl HealthCheck {
+    /// The reason why no script can be sent to the server; `None` if it is healthy. A replica is
+    /// healthy where scripts need no master.
+    pub(crate) fn objection(self, needs_master: bool) -> Option<Arc<str>> {
+        match self {
+            Self::Healthy(_) => None,
+            Self::Replica => needs_master.then(|| "Redis is a read-only replica".into()),
+            Self::Unhealthy(why) | Self::Broken(why) => Some(why),
+        }
+    }
+}
+
+/// A script that counts as a write: a server that holds writes back does not answer it.
+const WRITE_PROBE: &str = "return 1";
+
+/// Checks the health of a server. With a key, the server must also answer a script that counts as a
+/// write. The script declares the key, so that a proxy can route it, and does not use it.
+pub(crate) async fn check_health(
+    mut connection: MultiplexedConnection,
+    handshake: Handshake,
+    key: Option<&[u8]>,
+) -> HealthCheck {
     let mut commands = redis::pipe();
     // HELLO reports the role, even to users without permission for INFO. It does not report BUSY;
     // PING does.
-    commands.cmd("PING").cmd("HELLO");
-    match connection.send_packed_commands(&commands, 0, 2).await {
-        Err(error) if error.is_io_error() || error.is_connection_dropped() => {
-            HealthCheck::Broken(error.to_string().into())
-        }
+    commands.cmd("PING");
+    if handshake == Handshake::Full {
+        commands.cmd("HELLO");
+    }
+    if let Some(key) = key {
+        commands.cmd("EVAL").arg(WRITE_PROBE).arg(1).arg(key);
+    }
+    match connection.send_packed_commands(&commands, 0, commands.len()).await {
+        Err(error) if is_closed(&error) => HealthCheck::Broken(error.to_string().into()),
         Err(error) => HealthCheck::Unhealthy(error.to_string().into()),
         Ok(replies) => health_of(replies),
     }
 }
 
-/// Decodes the replies to PING and HELLO.
+/// Decodes the replies to the commands of a health check.
 pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
-    let mut replies = replies.into_iter();
-    if let Some(Value::ServerError(error)) = replies.next() {
-        let error = RedisError::from(error);
-        if cannot_run_scripts(&error) {
-            return HealthCheck::Unhealthy(error.to_string().into());
+    let mut version = None;
+    for reply in replies {
+        match reply {
+            Value::ServerError(error) => {
+                let error = RedisError::from(error);
+                if cannot_run_scripts(&error) {
+                    return HealthCheck::Unhealthy(error.to_string().into());
+                }
+            }
+            Value::Array(fields) => {
+                let field = |name: &str| {
+                    let pairs = fields.as_chunks().0.iter();
+                    pairs
+                        .filter_map(|[key, value]| Some((text(key)?, text(value)?)))
+                        .find_map(|(key, value)| (key == name).then_some(value))
+                };
+                if matches!(field("role"), Some("replica" | "slave")) {
+                    return HealthCheck::Replica;
+                }
+                version = field("version").map(str::to_owned);
+            }
+            _ => {}
         }
     }
-    let Some(Value::Array(fields)) = replies.next() else { return HealthCheck::Healthy(None) };
-    let field = |name: &str| {
-        let pairs = fields.as_chunks().0.iter();
-        pairs
-            .filter_map(|[key, value]| Some((text(key)?, text(value)?)))
-            .find_map(|(key, value)| (key == name).then_some(value))
-    };
-    match field("role") {
-        Some("replica" | "slave") => HealthCheck::Replica,
-        _ => HealthCheck::Healthy(field("version").map(str::to_owned)),
-    }
+    HealthCheck::Healthy(version)
 }
 
-/// Whether this answer to PING means that the server cannot run scripts. NOPERM does not: the user
-/// may lack the permission for PING alone. Neither does MISCONF: each call gets that error itself.
+/// Whether this answer to a health check means that the server cannot run scripts. NOPERM does not:
+/// the user may lack the permission for that command alone. Neither does MISCONF: each call gets
+/// that error itself.
 fn cannot_run_scripts(error: &RedisError) -> bool {
     let kind = error.kind();
     matches!(kind, ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown))
@@ -102,13 +147,17 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 /// Checks the configuration of a server that has just been connected to. If the server does not
-/// report it, there is no warning.
+/// report it, there is no warning. Fails if the server ends the session.
 pub(crate) async fn check_configuration(
-    connection: &mut MultiplexedConnection,
-) -> Option<StoreWarning> {
+    mut connection: MultiplexedConnection,
+) -> Result<Option<StoreWarning>, RedisError> {
     let mut command = redis::cmd("INFO");
     command.arg("memory");
-    warning_of(&connection.send_packed_command(&command).await.ok()?)
+    match connection.send_packed_command(&command).await {
+        Ok(reply) => Ok(warning_of(&reply)),
+        Err(error) if is_closed(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Decodes the reply to INFO memory.

@@ -6,29 +6,29 @@
 //! sent again until the deadline: one that the server does not know yet (as its source), and one
 //! that the server cannot run now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
 //!
-//! A *session* is one established socket to the server. A connection has at most one session at a
-//! time and replaces it when it breaks. Two tasks do the work: the reconnector (`state`) opens
-//! sessions, checks their health and publishes the connection's state; the sender (`sender`) sends
-//! requests and reports broken sessions.
+//! A *session* is one established socket to the server. Calls use one session at a time. It is
+//! *healthy* if its server has answered lately, may write, and is the server that the address means
+//! now. Two tasks do the work: the reconnector (`reconnector`) opens sessions, checks their health
+//! and publishes the connection's state (`state`); the sender (`sender`) sends requests and reports
+//! sessions that do not answer. What both of them know of the traffic is in `traffic`.
 //!
 //! # States
 //!
 //! ```text
 //!  start
 //!    |
-//!    v             a session opens, the server can run scripts
+//!    v             a session passes a health check: a new one, or the last one
 //! +--------------+ -----------------------------------------> +----+
 //! | Disconnected |                                            | Up |
 //! +--------------+ <----------------------------------------- +----+
-//!    |             the session broke, the server was silent    |  ^
-//!    |             for `dead`, or the master changed           |  |
-//!    |                                                         |  |
-//!    | no session for                        unresponsive for  |  | a health check succeeds,
-//!    | `disconnected`                        `unresponsive`    |  | or a new session opens
-//!    |                                                         v  |
-//!    |                                                        +------+
-//!    +------------------------------------------------------> | Down |
-//!                                                             +------+
+//!    |             something contradicts the session's           ^
+//!    |             health, or ends it                            |
+//!    |                                                           | a session passes
+//!    | no healthy session for `down_after`                       | a health check
+//!    v                                                           |
+//! +------+                                                       |
+//! | Down | ------------------------------------------------------+
+//! +------+
 //! ```
 //!
 //! | State | Requests |
@@ -37,13 +37,19 @@
 //! | Disconnected | wait for a session until their deadline |
 //! | Down | fail immediately |
 //!
-//! The times are those of [`HealthTimeouts`]. If the session breaks while the connection is down,
-//! the connection stays down until a new session opens.
+//! These contradict a session's health: a check says that the server is a replica or cannot run
+//! scripts; nothing is answered for half of `down_after`; a script is not answered by its deadline;
+//! the sentinels report another master; this process was suspended. The session stays open, and is
+//! checked, while the address is dialed. Its requests in flight fail when a new session takes over.
+//!
+//! `down_after` is that of [`HealthOptions`].
 
 mod connector;
+mod dial;
 mod endpoint;
 mod health;
 mod nat_map;
+mod reconnector;
 mod reply_bound;
 mod request_handler;
 mod script_reply;
@@ -53,6 +59,7 @@ mod server_certificate;
 mod server_time;
 mod state;
 mod tls;
+mod traffic;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,8 +79,9 @@ use crate::time::Micros;
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
 pub(crate) use crate::redis::connection::connector::{Session, SessionHandle};
+pub(crate) use crate::redis::connection::reconnector::reconnector;
 pub(crate) use crate::redis::connection::script_reply::{error_text, script_reply};
-pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
+pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber};
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::{
@@ -82,14 +90,13 @@ pub(crate) use self::{
 };
 
 pub use self::endpoint::Endpoint;
-pub use self::health::{Health, ServerInfo, StoreWarning};
+pub use self::health::{Health, HealthOptions, ServerInfo, StoreWarning};
 pub use self::nat_map::NatMap;
 pub use self::sentinel::SentinelClient;
 pub use self::tls::{Identity, Tls};
 pub use crate::redis::connection::connector::{
     Address, Connector, Credentials, CredentialsProvider, CredentialsSource,
 };
-pub use crate::redis::connection::state::HealthTimeouts;
 pub(crate) use crate::redis::inline_io::socket_handle::SocketHandle;
 
 /// A connection to one server. It reconnects until it is dropped.
@@ -110,12 +117,12 @@ impl Connection {
     #[must_use]
     pub fn open(
         endpoint: Endpoint,
-        timeouts: HealthTimeouts,
+        options: HealthOptions,
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
-        let (reconnector, subscriber, health) = reconnector(endpoint, timeouts, warn);
+        let (reconnector, subscriber, health) = reconnector(endpoint, options, None, warn);
         let state = subscriber.subscribe();
         let reconnecting = runtime.spawn(reconnector.run());
         let (sender, sending) = InlineTask::spawn(runtime, sender::run(incoming, subscriber));

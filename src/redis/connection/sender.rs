@@ -149,11 +149,13 @@ struct RequestOutcome {
 
 /// The reason why a request has no replies.
 enum TransportError {
-    TimedOut,
+    /// There was no answer by the deadline. Contains the time of sending.
+    TimedOut(Instant),
     Broken(Arc<str>),
 }
 
 async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) -> RequestOutcome {
+    let sent_at = Instant::now();
     let commands = pending.commands();
     let mut connection = session.connection.clone();
     let sending = connection.send_packed_commands(&commands, 0, commands.len());
@@ -167,7 +169,7 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
         Ok(Err(error)) => Err(TransportError::Broken(session.reason(&error))),
-        Err(_) => Err(TransportError::TimedOut),
+        Err(_) => Err(TransportError::TimedOut(sent_at)),
     };
     RequestOutcome { pending, session_id, replies }
 }
@@ -212,7 +214,10 @@ pub(crate) async fn run(
                 retries.extend(process(outcome, &mut state));
             }
             request = requests.recv(), if next.is_none() => match request {
-                Some(request) => next = Some(PendingRequest::new(request)),
+                Some(request) => {
+                    state.on_call(request.script_calls.iter().find_map(|call| call.keys.iter().next()));
+                    next = Some(PendingRequest::new(request));
+                }
                 None => return,
             },
             found = next_session(&mut state, deadline, may_start), if next.is_some() => {
@@ -272,9 +277,12 @@ fn retry_timeout() -> ScriptFailure {
 fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<PendingRequest> {
     let RequestOutcome { mut pending, session_id, replies } = outcome;
     let replies = match replies {
-        Ok(replies) => replies,
-        Err(TransportError::TimedOut) => {
-            state.request_health_check();
+        Ok(replies) => {
+            state.on_answer();
+            replies
+        }
+        Err(TransportError::TimedOut(sent_at)) => {
+            state.report_unanswered(session_id, sent_at);
             return pending.fail(&ScriptFailure::TimedOut);
         }
         Err(TransportError::Broken(why)) => {

@@ -1,38 +1,50 @@
 //! Redis Sentinel: finds the address of the master.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::nat_map::NatMap;
-use crate::redis::connection::connector::{Address, Connector, Session};
+use super::traffic::Traffic;
+use crate::redis::connection::connector::{Address, Connector, NO_ANSWER, Session};
 
-/// The interval between queries for the current master.
+/// The interval between queries for the current master while calls flow.
 const QUERY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The time limit for the other sentinels' answers after the first one has answered.
-const QUORUM_WAIT: Duration = Duration::from_millis(50);
+/// The time for an answer on an open session, until a new session is opened as well.
+const OPEN_SESSION_WAIT: Duration = Duration::from_millis(250);
 
 /// A client of the sentinels that monitor one master.
-#[derive(Debug)]
 pub struct SentinelClient {
-    nodes: Vec<Address>,
+    sentinels: Vec<Sentinel>,
     master: String,
     connector: Connector,
     nat_map: NatMap,
-    sessions: HashMap<Address, SentinelSession>,
+    /// The queries under way. A query may outlive its round: its session stays open.
+    queries: FuturesUnordered<BoxFuture<'static, QueryOutcome>>,
+    round: u64,
 }
 
-/// Wraps a session to give it a debug output.
-struct SentinelSession(Session);
+struct Sentinel {
+    address: Address,
+    session: Option<Session>,
+    is_queried: bool,
+}
 
-impl std::fmt::Debug for SentinelSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SentinelSession")
+struct QueryOutcome {
+    sentinel: usize,
+    round: u64,
+    found: Result<(Session, Address), Arc<str>>,
+}
+
+impl fmt::Debug for SentinelClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentinelClient").field("master", &self.master).finish_non_exhaustive()
     }
 }
 
@@ -40,7 +52,10 @@ impl SentinelClient {
     /// A client of the sentinels at these addresses, for the master with this name.
     #[must_use]
     pub fn new(nodes: Vec<Address>, master: String, connector: Connector) -> Self {
-        Self { nodes, master, connector, nat_map: NatMap::default(), sessions: HashMap::new() }
+        let sentinel = |address| Sentinel { address, session: None, is_queried: false };
+        let sentinels = nodes.into_iter().map(sentinel).collect();
+        let (nat_map, queries) = (NatMap::default(), FuturesUnordered::new());
+        Self { sentinels, master, connector, nat_map, queries, round: 0 }
     }
 
     /// Connects to masters at other addresses than the sentinels report.
@@ -49,45 +64,86 @@ impl SentinelClient {
         Self { nat_map, ..self }
     }
 
-    /// The addresses that the sentinels report for the master, the most frequent one first.
+    /// The number of sentinels.
+    pub(crate) fn len(&self) -> usize {
+        self.sentinels.len()
+    }
+
+    /// The addresses that the sentinels report for the master, the most frequent one first. Waits
+    /// until a majority of the sentinels report the same address, until all have answered or failed,
+    /// or for the timeout of a connection attempt.
     pub(crate) async fn masters(&mut self) -> Result<Vec<Address>, Arc<str>> {
-        let (mut answers, mut failures) = (Vec::<(Address, usize)>::new(), Vec::new());
-        let queries = self.nodes.iter().map(|node| {
-            let session = self.sessions.remove(node).map(|SentinelSession(session)| session);
-            query(&self.connector, node, session, &self.master)
-        });
-        let mut queries: FuturesUnordered<_> = queries.collect();
-        loop {
-            let next = if answers.is_empty() {
-                queries.next().await
-            } else {
-                timeout(QUORUM_WAIT, queries.next()).await.unwrap_or(None)
-            };
-            let Some((node, result)) = next else { break };
-            match result {
-                Ok((session, reported)) => {
-                    let address = self.nat_map.reachable(&reported).clone();
-                    self.sessions.insert(node.clone(), SentinelSession(session));
-                    match answers.iter_mut().find(|(other, _)| *other == address) {
-                        Some((_, votes)) => *votes += 1,
-                        None => answers.push((address, 1)),
-                    }
+        let deadline = Instant::now() + self.connector.timeout;
+        self.round += 1;
+        (0..self.sentinels.len()).for_each(|sentinel| self.query(sentinel));
+        let (mut answers, mut failure) = (Vec::<(Address, usize)>::new(), None);
+        let mut expected = self.sentinels.len();
+        while expected > 0 {
+            let next = timeout_at(deadline, self.queries.next()).await;
+            let Ok(Some(QueryOutcome { sentinel, round, found })) = next else { break };
+            self.sentinels[sentinel].is_queried = false;
+            let found = found.map(|(session, address)| {
+                self.sentinels[sentinel].session = Some(session);
+                address
+            });
+            // A late answer may be out of date.
+            if round != self.round {
+                self.query(sentinel);
+                continue;
+            }
+            expected -= 1;
+            let address = match found {
+                Ok(reported) => self.nat_map.reachable(&reported).clone(),
+                Err(why) => {
+                    failure = Some(why);
+                    continue;
                 }
-                Err(why) => failures.push(why),
+            };
+            let known = answers.iter().position(|(other, _)| *other == address);
+            let index = known.unwrap_or_else(|| {
+                answers.push((address, 0));
+                answers.len() - 1
+            });
+            answers[index].1 += 1;
+            if answers[index].1 > self.sentinels.len() / 2 {
+                break;
             }
         }
         if answers.is_empty() {
-            let why = failures.pop().unwrap_or_else(|| "there are no sentinels".into());
+            let why = failure.unwrap_or_else(|| NO_ANSWER.into());
             return Err(format!("no sentinel knows the master: {why}").into());
         }
         answers.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
         Ok(answers.into_iter().map(|(address, _)| address).collect())
     }
 
-    /// Waits until the sentinels report another master than `from`.
-    pub(crate) async fn wait_for_failover(&mut self, from: &Address) {
+    /// Starts a query of a sentinel, unless one is under way.
+    fn query(&mut self, sentinel: usize) {
+        let own = &mut self.sentinels[sentinel];
+        if std::mem::replace(&mut own.is_queried, true) {
+            return;
+        }
+        let query = Query {
+            connector: self.connector.clone(),
+            address: own.address.clone(),
+            master: self.master.clone(),
+        };
+        let (session, round) = (own.session.take(), self.round);
+        let outcome = async move {
+            let found = query.run(session).await;
+            QueryOutcome { sentinel, round, found }
+        };
+        self.queries.push(outcome.boxed());
+    }
+
+    /// Waits until the sentinels report another master than `from`. Queries them less often while
+    /// there is no traffic.
+    pub(crate) async fn wait_for_failover(&mut self, from: &Address, traffic: Option<&Traffic>) {
         loop {
-            sleep(QUERY_INTERVAL).await;
+            match traffic {
+                Some(traffic) => traffic.wait_for_check(Instant::now(), QUERY_INTERVAL).await,
+                None => sleep(QUERY_INTERVAL).await,
+            }
             if let Ok(masters) = self.masters().await
                 && masters.first() != Some(from)
             {
@@ -97,25 +153,35 @@ impl SentinelClient {
     }
 }
 
-/// Queries one sentinel on its existing session, or on a new one if that fails.
-async fn query<'n>(
-    connector: &Connector,
-    node: &'n Address,
-    session: Option<Session>,
-    master: &str,
-) -> (&'n Address, Result<(Session, Address), Arc<str>>) {
-    if let Some(session) = session
-        && let Ok(result) = timeout(connector.timeout, query_session(session, master)).await
-        && let Ok(found) = result
-    {
-        return (node, Ok(found));
+/// A query of one sentinel.
+struct Query {
+    connector: Connector,
+    address: Address,
+    master: String,
+}
+
+impl Query {
+    /// Queries on the open session. Opens a new one if that fails or takes long.
+    async fn run(&self, session: Option<Session>) -> Result<(Session, Address), Arc<str>> {
+        let Some(session) = session else { return self.connect().await };
+        let asked = query_session(session, &self.master);
+        tokio::pin!(asked);
+        match timeout(OPEN_SESSION_WAIT, &mut asked).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(_)) => self.connect().await,
+            Err(_) => tokio::select! {
+                Ok(found) = asked => Ok(found),
+                found = self.connect() => found,
+            },
+        }
     }
-    let result = async {
-        let session = connector.connect(node).await?;
-        let late = |_| Arc::from(format!("{node} did not answer in time"));
-        timeout(connector.timeout, query_session(session, master)).await.map_err(late)?
-    };
-    (node, result.await)
+
+    async fn connect(&self) -> Result<(Session, Address), Arc<str>> {
+        let session = self.connector.connect(&self.address).await?;
+        let late = |_| Arc::from(format!("{}: {NO_ANSWER}", self.address));
+        let asked = query_session(session, &self.master);
+        timeout(self.connector.timeout, asked).await.map_err(late)?
+    }
 }
 
 /// Queries the address of the master on this session.

@@ -96,7 +96,7 @@ impl Inspector {
         }
         match &mut self.target {
             InspectTarget::Master(route) => {
-                let connected = route.connect().await?;
+                let connected = route.connect(None).await?;
                 let address =
                     route.last_address().cloned().ok_or("no sentinel knows the master")?;
                 self.connections.insert(address.clone(), connected.session);

@@ -5,7 +5,7 @@ import { scriptAdvisory } from './script-advisories.js'
 
 /**
  * The store has been unreachable or silent for `commandTimeoutMs`. Calls fail immediately until it
- * is up again.
+ * is up again. The event is emitted again if the reason changes.
  */
 export interface StoreDown {
   /** The reason, as far as it is known. */
@@ -149,7 +149,8 @@ export class Health {
         return
       }
       case 'down':
-        this.#setStatus({ state: 'down', reason: first })
+        // Another reason of the same outage, or an outage.
+        this.#setStatus({ state: 'down', reason: first }, this.#status.state === 'down')
         this.events.emit('down', { reason: first })
         return
       case 'evicting': {

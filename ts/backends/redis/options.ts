@@ -119,6 +119,13 @@ export interface RedisStoreOptions {
    * again.
    */
   readonly commandTimeoutMs?: Duration
+  /**
+   * The interval of health checks while there are no calls: milliseconds, or a duration such as `'15s'`,
+   * from 1 s on. Default: 15,000. A check is two commands. Several servers, sentinels or nodes of a
+   * cluster share the interval, so that an idle process sends at most 10 commands a minute by default.
+   * While calls are made, a server is checked every 250 ms.
+   */
+  readonly idleCheckMs?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**

@@ -1,6 +1,7 @@
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { CLIENT_ADVICE, isClient } from '../../api/limiter-options.js'
+import { wholeMillis } from '../../input/duration.js'
 import { checkCount, optionsOf, translated } from '../../input/options.js'
 import { inRootContext } from '../../platform/root-context.js'
 import type { PolicySet } from '../../policies/policy-set.js'
@@ -12,7 +13,7 @@ import { requestCredentials } from './credentials.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import type { RedisStoreOptions } from './options.js'
 import { PolicyRegistry } from './policy-registry.js'
-import { addressOf, targetOf } from './target.js'
+import { addressOf, DEFAULT_IDLE_CHECK_MS, targetOf } from './target.js'
 
 const OPTIONS = [
   'url',
@@ -28,9 +29,13 @@ const OPTIONS = [
   'tls',
   'connectTimeoutMs',
   'commandTimeoutMs',
+  'idleCheckMs',
   'maxPending',
   'oneKeyPerScript',
 ] as const
+
+/** The longest interval of health checks: an hour. */
+const MAX_IDLE_CHECK_MS = 3_600_000
 
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
@@ -77,10 +82,12 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
     super()
     const options = optionsOfArguments(args)
     const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending, credentials } = options
+    const { idleCheckMs = DEFAULT_IDLE_CHECK_MS } = options
     const connectMs = checkedTimeout('connectTimeoutMs', connectTimeoutMs)
     const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
     const max = checkedMaxPending(maxPending)
-    const target = targetOf(options, connectMs, timeoutMs)
+    const idleMs = wholeMillis('idleCheckMs', idleCheckMs, 1_000, MAX_IDLE_CHECK_MS)
+    const target = targetOf(options, connectMs, timeoutMs, idleMs)
     // The native store references its callbacks, so they must not reference the store: otherwise an
     // unused store that was not closed would never be collected. While calls are pending, their
     // timer references it.

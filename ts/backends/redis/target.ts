@@ -9,6 +9,8 @@ const DEFAULT_PORT = 6379
 const SENTINEL_PORT = 26_379
 const MAX_TAGS = 16_384
 const MAX_NODES = 1_000
+/** The default of `idleCheckMs`. */
+export const DEFAULT_IDLE_CHECK_MS = 15_000
 const MAX_DATABASE = 1_000_000
 
 /** The options that locate Redis, of which exactly one is given. */
@@ -23,6 +25,7 @@ export function targetOf(
   options: RedisStoreOptions,
   connectTimeoutMs: number,
   commandTimeoutMs: number,
+  idleCheckMs = DEFAULT_IDLE_CHECK_MS,
 ): native.RedisTarget {
   const locations = LOCATION_OPTIONS.filter((name) => options[name] !== undefined)
   if (locations.length !== 1) {
@@ -36,6 +39,7 @@ export function targetOf(
   const shared = {
     connectTimeoutMs,
     commandTimeoutMs,
+    idleCheckMs,
     oneKeyPerScript: trueOrFalse('INVALID_OPTION', 'oneKeyPerScript', oneKeyPerScript),
   }
   if (options.sentinel !== undefined) {

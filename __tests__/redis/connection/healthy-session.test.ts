@@ -47,6 +47,7 @@ function portOf(server: Server): number {
   return (server.address() as { port: number }).port
 }
 
+// promise: moved-address-is-followed
 test('a master that is demoted while its address leads to the new master: the new one is used, and no call fails', async () => {
   await using old = await RedisServer.start()
   await using next = await RedisServer.start()

@@ -45,7 +45,7 @@ export default {
   ],
   'url: the password in a message': [
     'ts/backends/redis/url.ts',
-    "throw urlError('must have no fragment (#…)')",
+    "throw urlError('must have no fragment (#…); a # in a password is %23')",
     'throw urlError(`must have no fragment: ${url.href}`)',
   ],
   'policy-text: a dropped field': [

@@ -237,12 +237,14 @@ impl Fault {
             5 => Self::Busy { node, lasting },
             6 => Self::Full { node, lasting },
             7 => Self::FlushScripts { node },
-            8 if deployment != Deployment::Server => Self::Failover {
-                shard: random.usize(..shards),
-                kills: random.bool(),
-                after: millis(random, 1..500),
-                demoted_after: millis(random, 1..1_000),
-            },
+            8 if !matches!(deployment, Deployment::Server | Deployment::Sharded) => {
+                Self::Failover {
+                    shard: random.usize(..shards),
+                    kills: random.bool(),
+                    after: millis(random, 1..500),
+                    demoted_after: millis(random, 1..1_000),
+                }
+            }
             8 => Self::Move { is_silent: random.bool() },
             9 => Self::Reopen { client: random.usize(..3) },
             10 => Self::ReadOnly { node, lasting },

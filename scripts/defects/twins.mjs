@@ -59,6 +59,13 @@ export default {
   "a retry beyond the end of a key's own numbers": [
     ['src/policy/multi_policy.rs', 'limit.retry_at.min(changes_at).max(until)', 'limit.retry_at.max(until)'],
   ],
+  'a window that closes a millisecond late': [
+    [
+      'lua/fixed_window/bounds.lua',
+      '(math.floor(now / 1000) + 1 - VALUE_EPOCH_MS)',
+      '(math.floor(now / 1000) - VALUE_EPOCH_MS)',
+    ],
+  ],
   'a shorter window is full': [
     ['lua/fixed_window/general.lua', 'window_end = new_end\n', 'window_end, count = new_end, math.max(count, limit)\n'],
   ],

@@ -390,7 +390,7 @@ local function sliding_log(context, source, at)
     local found = call('ZRANGE', name, to_decimal(from), '-1', 'WITHSCORES')
     local newest_time, _, _, span, lag, keep = decode_entry(found[#found - 1], found[#found])
     local text = string.sub(found[#found - 1], 24)
-    local removed, entries, last = {}, {}, nil
+    local is_old, entries, last = {}, {}, nil
     for index = 1, #found, 2 do
       local rank = from + (index - 1) / 2
       local time, after, units, _, entry_lag, entry_keep = decode_entry(found[index], found[index + 1])
@@ -404,10 +404,9 @@ local function sliding_log(context, source, at)
         entries[#entries + 1] =
           { score = found[index + 1], time = time, after = after, units = after - last, lag = entry_lag, keep = entry_keep }
       end
-      last, removed[#removed + 1] = after, found[index]
+      last, is_old[found[index]] = after, true
     end
-    call('ZREM', name, unpack(removed))
-    local arguments = {}
+    local arguments, removed = {}, {}
     for index, entry in ipairs(entries) do
       if index == #entries then
         -- The log was written at this time less the lag, or earlier.
@@ -415,8 +414,18 @@ local function sliding_log(context, source, at)
       end
       arguments[index * 2 - 1] = entry.score
       arguments[index * 2] = encode_member(entry.after, entry.units, span, entry.lag, entry.keep, entry.text or '')
+      is_old[arguments[index * 2]] = nil
     end
-    call('ZADD', name, unpack(arguments))
+    -- First, because a set without members loses its TTL.
+    if type(call('ZADD', name, unpack(arguments))) ~= 'number' then
+      return
+    end
+    for member in pairs(is_old) do
+      removed[#removed + 1] = member
+    end
+    if #removed > 0 then
+      call('ZREM', name, unpack(removed))
+    end
   end
 
   -- Removes units of the call's own entry, or the oldest ones: see the twin.

@@ -26,6 +26,7 @@ import { algorithmOf } from '../../ts/policies/policy.js'
 import { type PolicySet, policySetOf } from '../../ts/policies/policy-set.js'
 import { cases } from '../cases.js'
 import { FakeClock } from '../clock.js'
+import { checkFields } from '../simulation/decisions.js'
 import { constantDelays, DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
 
@@ -358,6 +359,7 @@ class Schedule {
   }
 
   #record(process: number, local: LocalBackend, decision: Decision, units: number): void {
+    checkFields(decision)
     if (units > 0) {
       const isLeased = decision.source === 'lease'
       this.leased += isLeased ? 1 : 0

@@ -13,6 +13,7 @@ import { fixedWindow, gcra, MemoryStore, type Policies, type Policy, tokenBucket
 import { Keys } from '../../ts/input/keys.js'
 import { type PolicySet, policySetOf } from '../../ts/policies/policy-set.js'
 import { cases } from '../cases.js'
+import { checkFields } from '../simulation/decisions.js'
 import { constantDelays, DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
 
@@ -118,6 +119,7 @@ class Limiter {
   /** A refusal that was decided here. */
   check(tier: number, keys: Keys, cost: number, decision: Decision): void {
     this.cached++
+    checkFields(decision)
     const store = this.stores[tier] as DelayedStore
     const { decision: stored } = store.backend.execute(keys, { kind: 'peek', cost }) as OperationResult
     expect(stored.allowed).toBe(false)

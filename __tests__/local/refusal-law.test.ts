@@ -13,6 +13,7 @@ import { Keys } from '../../ts/input/keys.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
 import { cases } from '../cases.js'
 import { SAMPLES } from '../policies/samples.js'
+import { checkFields } from '../simulation/decisions.js'
 import { constantDelays, DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
 
@@ -91,14 +92,19 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
       const store = new DelayedStore(backend, time, () => Math.round(delays.next().value * 1_000) / 1_000)
       const local = new LocalBackend(store, options, time.clock.read, new Set())
       const pending: Promise<unknown>[] = []
-      const check = (keys: Keys, cost: number, { source, status, retryAfterMs }: Decision) => {
+      const check = (keys: Keys, cost: number, decision: Decision) => {
+        const { source, status, retryAfterMs } = decision
         if (source === 'cache') {
+          checkFields(decision)
           cached++
           const peeked = store.backend.execute(keys, { kind: 'peek', cost }) as OperationResult
           expect(peeked.decision.allowed).toBe(false)
           // A block may have ended while the cost does not fit yet, or another part may be blocked.
           if (status !== 'blocked' && peeked.decision.status !== 'blocked') {
             expect(peeked.decision.status).toBe(status)
+            // It is an answer to a call that cost no more, and counts from when it arrived, at most 30 ms ago.
+            const latest = (peeked.decision.retryAfterMs ?? Number.POSITIVE_INFINITY) + 31
+            expect(retryAfterMs ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(latest)
           }
           if (retryAfterMs !== null) {
             expect(retryAfterMs).toBeGreaterThanOrEqual(1)

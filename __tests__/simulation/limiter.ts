@@ -82,6 +82,11 @@ export class SimulatedLimiter {
     return this.#isTiered ? this.case.versions.map((_, index) => ({ tier: `v${index}` })) : [{}]
   }
 
+  /** Whether refused calls may ban keys. */
+  get hasBanRule(): boolean {
+    return Object.keys(this.#banning).length > 0
+  }
+
   /** The policies' names and their key dimensions: `undefined` if keys are strings. */
   get policies(): readonly (readonly [name: string, per: string | undefined])[] {
     const policy = this.case.versions[this.#version] as object

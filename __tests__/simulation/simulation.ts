@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Decision, TollgateError } from '../../ts/index.js'
 import { Random } from '../random.js'
 import { CASES } from './cases.js'
+import { checkDecisions } from './decisions.js'
 import { Environment } from './environment.js'
 import { checkLifetimes } from './lifetimes.js'
 import { type Operation, SimulatedLimiter } from './limiter.js'
@@ -169,6 +170,7 @@ class Simulation {
         throw new Error(`${other} differs: ${JSON.stringify(outcome)} is not ${JSON.stringify(first)}`)
       }
     }
+    checkDecisions(first, { case: of.case, name, nowUs, hasBanRule: of.hasBanRule })
     operation.onResults?.(outcomes, nowUs)
     const { code, status, retryAfterMs, resetAfterMs } = (first ?? {}) as Partial<Decision> & { readonly code?: string }
     const result = `${name} ${code ?? status ?? ''}`.trim()

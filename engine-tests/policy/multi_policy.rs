@@ -1,5 +1,6 @@
-//! Several policies together: random mixes of all kinds equal the oracle, on their states and in
-//! the embedded store, for all operations that the oracles have.
+//! Policies alone and together: random mixes of all kinds equal the oracle, on their states and in
+//! the embedded store, for all operations that the oracles have. Bans, blocks, overrides and
+//! reservations are among them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +12,15 @@ use tollgate::memory::MemoryStore;
 use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::LimitReports;
-use tollgate::policy::operation::Operation;
+use tollgate::policy::operation::{HoldId, Operation};
 use tollgate::policy::policy_set::PolicySet;
 use tollgate::policy::{Policy, State};
 
+use crate::algorithm::window_oracle::Expected;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::laws::twins::told;
-use crate::policy::mix::{Mix, any_mix};
+use crate::policy::hold_oracle::Holds;
+use crate::policy::mix::{Mix, Pair, any_mix};
 use crate::policy::multi_policy_oracle::CompoundOracle;
 use crate::policy::specs::SECOND;
 
@@ -70,7 +73,7 @@ impl Deed {
 
 pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
     let lasting = prop_oneof![Just(0), 1..5_000_u64, 1..9 * SECOND];
-    let deed = (0..24_usize, lasting, 1..16_usize);
+    let deed = (0..30_usize, lasting, 1..16_usize);
     let deed =
         deed.prop_map(|(kind, lasting, key_dimensions)| Deed { kind, lasting, key_dimensions });
     prop::collection::vec(deed, steps)
@@ -79,24 +82,39 @@ pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
 /// The operation of a step.
 pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     let own = || mix.pairs.iter().map(|pair| Some(Arc::new(pair.1.policy()))).collect();
+    // Few of them, so that holds are extended, settled again, and replaced.
+    let hold: HoldId = [u8::try_from(deed.key_dimensions % 3).unwrap(); 16];
+    let lasting = deed.lasting;
     match deed.kind {
         0 | 1 => Operation::TakeUpTo { units: cost },
         2 => Operation::Penalize { units: cost },
         3 => Operation::Reset,
-        4 => Operation::Block { lasting: deed.lasting },
+        4 => Operation::Block { lasting },
         5 => Operation::Unblock,
-        6 => Operation::Override { policies: own(), lasting: deed.lasting },
+        6 => Operation::Override { policies: own(), lasting },
         7 => Operation::ClearOverride,
+        8..=10 => Operation::Reserve { cost, hold, lasting },
+        11 | 12 => Operation::Extend { hold, cost, lasting },
+        13 => Operation::Renew { hold, lasting },
+        14 | 15 => {
+            let actual = [0, cost, 2 * cost][deed.key_dimensions / 3 % 3];
+            // Without its charges nothing comes back.
+            Operation::Settle { hold, actual, charges: Vec::new() }
+        }
         _ => Operation::Take { cost },
     }
 }
 
 /// Whether an operation needs the keys of all key dimensions.
+pub(crate) fn needs_all(operation: &Operation) -> bool {
+    use Operation::{Extend, Renew, Settle};
+    takes(operation) || matches!(operation, Extend { .. } | Renew { .. } | Settle { .. })
+}
+
+/// Whether an operation takes units, or would.
 pub(crate) fn takes(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Take { .. } | Operation::TakeUpTo { .. } | Operation::Peek { .. }
-    )
+    use Operation::{Peek, Reserve, Take, TakeUpTo};
+    matches!(operation, Take { .. } | TakeUpTo { .. } | Peek { .. } | Reserve { .. })
 }
 
 /// The reports without the marks, which the oracle does not know.
@@ -108,6 +126,40 @@ fn without_marks(executed: &Execution) -> Option<LimitReports> {
     reports
 }
 
+/// Compares every field of a response with the oracle's.
+fn judge_response(
+    oracle: &CompoundOracle,
+    now: u64,
+    executed: &Execution,
+    expected: Expected,
+    several: LimitReports,
+) -> Result<(), TestCaseError> {
+    let response = &executed.response;
+    prop_assert_eq!(told(response.decision), expected);
+    prop_assert_eq!(response.decision.limit, several.limits[several.reported].limit);
+    let blocks = oracle.blocks(now, &several);
+    let ban = oracle.ban(now).filter(|_| expected.status == Status::Blocked);
+    prop_assert_eq!(without_marks(executed), oracle.has_names().then_some(several));
+    let has_told = response.blocks.as_ref().map(|blocks| blocks.to_vec());
+    prop_assert_eq!(has_told, (expected.status == Status::Blocked).then_some(blocks));
+    prop_assert_eq!(response.ban(), ban);
+    Ok(())
+}
+
+/// Runs a call in the oracle and compares the results. Returns whether it was admitted.
+fn judge_take(
+    oracle: &mut CompoundOracle,
+    now: u64,
+    cost: u64,
+    executed: &Execution,
+) -> Result<bool, TestCaseError> {
+    let (expected, several) = oracle.take(now, cost);
+    judge_response(oracle, now, executed, expected, several)?;
+    let is_admitted = matches!(expected.status, Status::Allowed | Status::AllowedLast);
+    prop_assert_eq!(executed.units, if is_admitted { cost } else { 0 });
+    Ok(is_admitted)
+}
+
 /// Runs the step in the oracle and compares the results.
 pub(crate) fn judge(
     oracle: &mut CompoundOracle,
@@ -117,37 +169,68 @@ pub(crate) fn judge(
     executed: &Execution,
 ) -> Result<(), TestCaseError> {
     let numbers: Vec<usize> = (0..oracle.own_until.len()).filter(|&number| which(number)).collect();
-    let admitted = |status| matches!(status, Status::Allowed | Status::AllowedLast);
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
+    // What the operation says of a hold.
+    let mut held = None;
     match operation {
         Operation::Take { cost } => {
-            let (expected, several) = oracle.take(now, *cost);
-            prop_assert_eq!(told(executed.response.decision), expected);
-            prop_assert_eq!(
-                executed.response.decision.limit,
-                several.limits[several.reported].limit
-            );
-            prop_assert_eq!(without_marks(executed), Some(several));
-            let ban = oracle.ban(now).filter(|_| expected.status == Status::Blocked);
-            prop_assert_eq!(executed.response.ban(), ban);
-            let units = if admitted(expected.status) { *cost } else { 0 };
-            prop_assert_eq!(executed.units, units);
+            judge_take(oracle, now, *cost, executed)?;
+        }
+        Operation::Reserve { cost, hold, lasting } => {
+            if judge_take(oracle, now, *cost, executed)? {
+                oracle.holds.put(*hold, *cost, now + lasting, now);
+            }
+        }
+        Operation::Extend { hold, cost, lasting } => match oracle.holds.find(hold, now) {
+            Some(before) => {
+                held = Some(before.units);
+                if judge_take(oracle, now, *cost, executed)? {
+                    held = Some(before.units + cost);
+                    let until = before.until.max(now + lasting);
+                    oracle.holds.put(*hold, before.units + cost, until, now);
+                }
+            }
+            None => {
+                oracle.change(&numbers, now, |_, _| ());
+                held = Some(0);
+                prop_assert_eq!(executed.units, 0);
+            }
+        },
+        Operation::Renew { hold, lasting } => {
+            oracle.change(&numbers, now, |_, _| ());
+            let found = oracle.holds.find(hold, now);
+            if let Some(before) = found {
+                let until = before.until.max(now + lasting);
+                oracle.holds.put(*hold, before.units, until, now);
+            }
+            prop_assert_eq!(executed.units, u64::from(found.is_some()));
+        }
+        Operation::Settle { hold, actual, .. } => {
+            oracle.change(&numbers, now, |_, _| ());
+            let units = oracle.holds.take(hold, now).map_or(0, |found| found.units);
+            held = Some(units);
+            let more = if units > 0 { actual.saturating_sub(units) } else { 0 };
+            let penalize = |&number: &usize| match more {
+                0 => 0,
+                more => oracle.penalize(number, now, more),
+            };
+            prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
         }
         Operation::TakeUpTo { units } => {
             let (granted, expected, several) = oracle.take_up_to(now, *units);
             prop_assert_eq!(executed.units, granted);
-            prop_assert_eq!(told(executed.response.decision), expected);
-            prop_assert_eq!(
-                executed.response.decision.limit,
-                several.limits[several.reported].limit
-            );
-            prop_assert_eq!(without_marks(executed), Some(several));
+            judge_response(oracle, now, executed, expected, several)?;
         }
         Operation::Penalize { units } => {
             let penalize = |&number: &usize| oracle.penalize(number, now, *units);
             prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
         }
-        Operation::Reset => numbers.iter().for_each(|&number| oracle.reset(number)),
+        Operation::Reset => {
+            numbers.iter().for_each(|&number| oracle.reset(number));
+            if numbers.contains(&0) {
+                oracle.holds = Holds::default();
+            }
+        }
         Operation::Block { lasting } => oracle.change(&numbers, now, |oracle, number| {
             let until = &mut oracle.blocked_until[number];
             *until = (*until).max(now + lasting);
@@ -165,14 +248,12 @@ pub(crate) fn judge(
         | Operation::Refund { .. }
         | Operation::Schedule { .. }
         | Operation::CancelScheduled { .. }
-        | Operation::Reserve { .. }
-        | Operation::Extend { .. }
-        | Operation::Renew { .. }
-        | Operation::Settle { .. }
         | Operation::Acquire { .. }
         | Operation::Release { .. }
         | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
+    prop_assert_eq!(executed.held, held);
+    prop_assert_eq!(executed.response.decision.at, now);
     // What lasts for no time has ended.
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
     Ok(())
@@ -186,7 +267,7 @@ pub(crate) fn reset_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
 
 /// A refusal only normalizes the state under every policy.
 fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
-    let meet = |((state, extras), pair): (&Kept, &crate::policy::multi_policy_oracle::Pair)| {
+    let meet = |((state, extras), pair): (&Kept, &Pair)| {
         let (mut state, policy) = (state.clone(), pair.0.policy());
         extras.in_force(&policy, now).normalize(&mut state, now);
         let mut extras = extras.clone();
@@ -214,7 +295,7 @@ proptest! {
             now = time.from(now, reset_at(&kept), retry_at);
             let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
             let operation = operation(&mix, deed, cost);
-            let which = |number| takes(&operation) || deed.concerns(mix.key_dimension(number));
+            let which = |number| needs_all(&operation) || deed.concerns(mix.key_dimension(number));
             if (0..mix.pairs.len()).any(which) {
                 let before = met(&mix, &kept, now);
                 let executed = on(&policies, &mut kept, which, now, &operation);
@@ -255,7 +336,7 @@ proptest! {
             let operation = operation(&mix, deed, cost);
             let text = |key_dimension| format!("{}-{key_dimension}", choice / 7 % 3);
             let texts: Vec<_> = (0..mix.key_dimensions).map(text).collect();
-            let named = |key_dimension| takes(&operation) || deed.concerns(key_dimension);
+            let named = |key_dimension| needs_all(&operation) || deed.concerns(key_dimension);
             let key = |(key_dimension, text)| Some(Key::new(text).unwrap()).filter(|_| named(key_dimension));
             let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
             let which = |number| named(mix.key_dimension(number));

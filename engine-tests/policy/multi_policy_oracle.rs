@@ -1,22 +1,22 @@
-//! Mixes of policies of all kinds, and their oracle: each single-policy oracle is tried on a copy
+//! The oracle of a mix of policies of all kinds: each single-policy oracle is tried on a copy
 //! before one of them is charged.
 
-use proptest::prelude::*;
 use tollgate::policy::Policy;
 use tollgate::policy::ban::{Ban, BanRule};
 use tollgate::policy::decision::Status;
-use tollgate::policy::multi_policy::{LimitReport, LimitReports};
+use tollgate::policy::multi_policy::{Block, LimitReport, LimitReports};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::algorithm::buckets::{BucketSpec, leaky};
-use crate::algorithm::calendar_window::{CalendarOracle, CalendarSpec, any_calendar};
+use crate::algorithm::calendar_window::{CalendarOracle, CalendarSpec};
 use crate::algorithm::log_oracle::{LogOracle, LogSpec};
 use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
 use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
 use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
 use crate::policy::bans::BanOracle;
-use crate::policy::mix::Mix;
-use crate::policy::specs::{RateSpec, SECOND, WindowSpec, any_rate, any_window};
+use crate::policy::hold_oracle::Holds;
+use crate::policy::mix::{Mix, Pair};
+use crate::policy::specs::{RateSpec, WindowSpec};
 
 /// A policy of any kind.
 #[derive(Debug, Clone, Copy)]
@@ -59,68 +59,6 @@ impl Spec {
             Self::Log(spec) => spec.limits().iter().map(|limit| limit.0).min().unwrap(),
         }
     }
-}
-
-/// A policy, and another of the same kind that may decide on a key in its place (an override).
-pub(crate) type Pair = (Spec, Spec);
-
-fn pairs<S: Clone + std::fmt::Debug + 'static>(
-    any: impl Strategy<Value = S> + 'static,
-    spec: fn(S) -> Spec,
-) -> BoxedStrategy<Pair> {
-    prop::collection::vec(any, 2)
-        .prop_map(move |two| (spec(two[0].clone()), spec(two[1].clone())))
-        .boxed()
-}
-
-/// Small limits over times of seconds, so that each policy of a mix refuses now and then.
-pub(crate) fn any_pair() -> impl Strategy<Value = Pair> {
-    let time = || prop_oneof![1..3_000_u64, 1_000..3 * SECOND];
-    let rate = || {
-        (1..20_u64, time(), 1..12_u64).prop_map(|(units, period, burst)| RateSpec {
-            units,
-            period,
-            burst,
-        })
-    };
-    let window = || (1..12_u64, time()).prop_map(|(limit, window)| WindowSpec { limit, window });
-    let bucket = || {
-        let levels = (rate(), 0..12_u64, prop_oneof![Just(0), 1..4_u64]);
-        levels.prop_map(|(rate, initial, debt)| BucketSpec {
-            rate,
-            initial: initial.min(rate.burst),
-            debt,
-        })
-    };
-    let counter =
-        (1..12_u64, 1..3_000_u64).prop_map(|(limit, window_ms)| CounterSpec { limit, window_ms });
-    let sliding = (window(), 1..12_u64)
-        .prop_map(|(WindowSpec { limit, window }, buckets)| SlidingSpec { limit, window, buckets });
-    let calendar =
-        (any_calendar(), 1..40_u64).prop_map(|(spec, limit)| CalendarSpec { limit, ..spec });
-    let log = (1..12_u64, time()).prop_map(|(limit, window)| LogSpec::one(limit, window, false));
-    let shape = (1..12_u64, 1..12_u64, time(), 2..9_u64, any::<bool>(), 1..9_u64);
-    let logs = shape.prop_map(|(limit, more, window, times, turned, precision)| {
-        let mut limits = [(limit, window), (limit + more, window * times)];
-        if turned {
-            limits.reverse();
-        }
-        LogSpec::several(&limits, precision.min(window))
-    });
-    prop_oneof![
-        pairs(rate(), Spec::Gcra),
-        pairs(rate(), Spec::Leaky),
-        pairs(bucket(), Spec::Continuous),
-        pairs(bucket(), Spec::Interval),
-        pairs(window(), Spec::Window),
-        pairs(counter, Spec::Counter),
-        pairs(sliding, Spec::Sliding),
-        pairs(calendar, Spec::Calendar),
-        pairs(log, Spec::Log),
-        pairs(logs, Spec::Log),
-        pairs(any_rate(), Spec::Gcra),
-        pairs(any_window(), Spec::Window),
-    ]
 }
 
 /// The oracle of a policy of any kind.
@@ -222,6 +160,8 @@ pub(crate) struct CompoundOracle {
     /// The end of the override (the second of a pair), and the end of the block.
     pub(crate) own_until: Vec<u64>,
     pub(crate) blocked_until: Vec<u64>,
+    /// Kept with the key of the first policy.
+    pub(crate) holds: Holds,
     rule: Option<BanRule>,
     bans: Vec<BanOracle>,
 }
@@ -232,7 +172,34 @@ impl CompoundOracle {
         let singles = pairs.iter().map(|pair| AnyOracle::new(pair.0)).collect();
         let never = vec![0; pairs.len()];
         let bans = vec![BanOracle::default(); pairs.len()];
-        Self { pairs, singles, own_until: never.clone(), blocked_until: never, rule: ban, bans }
+        let (own_until, blocked_until) = (never.clone(), never);
+        let holds = Holds::default();
+        Self { pairs, singles, own_until, blocked_until, holds, rule: ban, bans }
+    }
+
+    /// Whether responses name the limits.
+    pub(crate) fn has_names(&self) -> bool {
+        match self.pairs[..] {
+            [(Spec::Log(spec), _)] => spec.limits().len() > 1,
+            _ => self.pairs.len() > 1,
+        }
+    }
+
+    /// The block of each limit's key, in the order of the reports.
+    pub(crate) fn blocks(&self, now: u64, several: &LimitReports) -> Vec<Option<Block>> {
+        let limits_of = |number: usize| match self.pairs[number].0 {
+            Spec::Log(spec) => spec.limits().len(),
+            _ => 1,
+        };
+        let block = |number: usize| {
+            let until = self.blocked_until[number];
+            let ban = self.bans[number].ban_of(until, now);
+            let block = Block { until, ban_step: ban.map_or(0, |ban| ban.step) };
+            std::iter::repeat_n((now < until).then_some(block), limits_of(number))
+        };
+        let blocks: Vec<_> = self.numbers().flat_map(block).collect();
+        assert_eq!(blocks.len(), several.limits.len());
+        blocks
     }
 
     /// The policy with the active numbers.

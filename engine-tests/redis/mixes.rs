@@ -1,4 +1,4 @@
-//! Random mixes of two to five policies. At each step the embedded store, the Lua script on a real
+//! Random mixes of one to five policies. At each step the embedded store, the Lua script on a real
 //! server and the oracle report the same, and a refusal leaves every policy's value in Redis
 //! unchanged, to the byte.
 
@@ -19,11 +19,11 @@ use crate::algorithm::calendar_window::CalendarSpec;
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::{START, Step, any_trace};
-use crate::policy::mix::{Mix, any_mix};
+use crate::policy::mix::{Mix, Pair, any_mix};
 use crate::policy::multi_policy::{
-    Deed, Kept, any_deeds, judge, on, operation, reset_at, takes, unused,
+    Deed, Kept, any_deeds, judge, needs_all, on, operation, reset_at, takes, unused,
 };
-use crate::policy::multi_policy_oracle::{CompoundOracle, Pair, Spec};
+use crate::policy::multi_policy_oracle::{CompoundOracle, Spec};
 use crate::policy::specs::WindowSpec;
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
@@ -104,7 +104,8 @@ fn with_like_windows(mix: &Mix) -> Mix {
 
 /// Whether the name is that of a policy's key.
 fn is_of(name: &[u8], number: usize) -> bool {
-    name.starts_with(format!("mixes:policy-{number}:").as_bytes())
+    let is_alone = name.starts_with(b"mixes:default:");
+    is_alone || name.starts_with(format!("mixes:policy-{number}:").as_bytes())
 }
 
 /// Whether a state is a log past its reset time: any call may drop it.
@@ -142,7 +143,7 @@ fn equal(
         now = time.onward_from(now, reset_at(&kept), retry_at);
         let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
         let operation = operation(mix, deed, cost);
-        let named = |key_dimension| takes(&operation) || deed.concerns(key_dimension);
+        let named = |key_dimension| needs_all(&operation) || deed.concerns(key_dimension);
         let texts: Vec<_> =
             (0..mix.key_dimensions).map(|key_dimension| key_dimension.to_string()).collect();
         let key =

@@ -10,12 +10,15 @@ use tollgate::algorithm::{Algorithm as _, Preview};
 use tollgate::key::Key;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::multi_policy;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::log_oracle::{LogOracle, LogSpec, any_logs, any_one};
 use crate::laws::trace::{START, any_trace};
 use crate::policy::specs::{DAY, HOUR, MILLI, SECOND};
+use crate::redis::operations::taken;
 use crate::redis::server::Server;
 use crate::redis::twins::{STEPS, equal, lasting, proven};
 
@@ -375,4 +378,25 @@ fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
     );
     assert_eq!(take_at(&mut server, &policy, 1, START + 159).status, Status::Refused);
     assert_eq!(take_at(&mut server, &policy, 10, START + 160).status, Status::AllowedLast);
+}
+
+/// A set without members is deleted, and made anew without a TTL.
+#[test]
+fn a_refund_that_writes_all_entries_anew_leaves_the_key_its_ttl() {
+    let mut server = Server::start();
+    let policy = LogSpec::one(9, HOUR, false).policy();
+    let (policies, key) = (PolicySet::single(policy.clone()), name(&policy, "a"));
+    let names = KeyNames::new("api", &policies);
+    let mut execute = |operation| {
+        let mut batch = CallBatch::new();
+        batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
+        let executed = server.execute(Script::limiter(), &policies, &batch, &[]).remove(0).unwrap();
+        (executed, server.run::<i64>(&[b"PTTL", &key]))
+    };
+    let (first, ttl) = execute(Operation::Take { cost: 2 });
+    execute(Operation::Take { cost: 1 });
+    let taken = taken(&policies, &first.response, 2, 1);
+    let (refunded, left) = execute(Operation::Refund { units: 1, taken });
+    assert_eq!((refunded.units, refunded.response.decision.remaining), (1, 7));
+    assert!((ttl - 60_000..=ttl).contains(&left), "{left} of {ttl}");
 }

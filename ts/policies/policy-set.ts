@@ -76,8 +76,6 @@ export interface PolicyEntry {
   readonly dimension: number
   /** Whether its numbers depend on the tier. */
   readonly isTiered?: boolean
-  /** With leases and tiers: the rate of this tier, divided by the largest rate of all tiers. */
-  readonly drainRatio?: number
 }
 
 /** One of the limits that decisions report. */

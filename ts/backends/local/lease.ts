@@ -134,15 +134,13 @@ export class Lease {
    * Units of a rate drain in the order in which they were charged. They drain earlier than by the
    * decision if other units go back meanwhile, which this process does not see. So they count as if
    * they drained before all others. With the time of one unit from the decision, not from the
-   * policy, because the key may have other numbers. engine-tests/laws/leases.rs has the proof. Another
-   * tier may make them drain by the largest rate of all tiers.
+   * policy, because the key may have other numbers. engine-tests/laws/leases.rs has the proof. Nothing
+   * goes back after a call of another tier.
    */
   #drainsAfterMs(name: string, policy: number): number {
     const { used, resetAfterMs } = this.#decision.policies[name] as PolicyNumbers
     const entry = this.#policySet.policies[policy]
-    return isWindow(entry)
-      ? resetAfterMs
-      : (((resetAfterMs - 1) * (this.#units - this.#returned)) / used) * (entry?.drainRatio ?? 1)
+    return isWindow(entry) ? resetAfterMs : ((resetAfterMs - 1) * (this.#units - this.#returned)) / used
   }
 }
 

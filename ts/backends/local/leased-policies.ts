@@ -22,12 +22,7 @@ import { MIN_LEASE_MS } from './local-options.js'
 export function leasedPolicySet(policySet: PolicySet, leaseMs: number): PolicySet {
   const policies = policySet.policies.map((entry, index) => {
     const where = policySet.isSingle ? '' : `policies.${entry.name}: `
-    const tiers = tiersOf(policySet, index)
-    return {
-      ...entry,
-      policy: leasedPolicy(entry.policy, leaseMs, where, tiers),
-      drainRatio: drainRatioOf(entry.policy, tiers),
-    }
+    return { ...entry, policy: leasedPolicy(entry.policy, leaseMs, where, tiersOf(policySet, index)) }
   })
   return { ...policySet, policies, leaseMs }
 }
@@ -51,17 +46,6 @@ export function leasedOverride(
 /** A policy in each tier. */
 function tiersOf({ allTiers = [] }: PolicySet, index: number): readonly Policy[] {
   return allTiers.map(({ policies }) => (policies[index] as PolicyEntry).policy)
-}
-
-/** The rate of a policy, divided by the largest rate of its tiers. */
-function drainRatioOf(policy: Policy, tiers: readonly Policy[]): number {
-  const own = ratePerMs(policy)
-  return own === 0 ? 1 : own / Math.max(own, ...tiers.map(ratePerMs))
-}
-
-function ratePerMs(policy: Policy): number {
-  const numbers = algorithmOf(policy).rate?.(policy)
-  return numbers === undefined ? 0 : numbers.units / numbers.periodMs
 }
 
 function burstOf(policy: Policy): number {

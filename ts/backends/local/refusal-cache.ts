@@ -99,7 +99,7 @@ export class RefusalCache {
         refusals[dimension] = refusal
       }
     })
-    return refusals.length === 0 ? undefined : cachedDecision(this.#policySet, refusals, now)
+    return refusals.length === 0 ? undefined : cachedDecision(this.#policySet, refusals, cost, now)
   }
 
   /**

@@ -96,7 +96,8 @@ function withBan(cached: Decision, refusals: readonly Refusal[], now: number): D
 }
 
 /**
- * The decision on a call that some stored keys refuse. It reports the limit with the longest retry.
+ * The decision on a call that some stored keys refuse. It reports the limit with the longest retry, or of
+ * an impossible call the smallest limit.
  *
  * Limits of other keys are shown as unused: nothing is known of them here, and a caller must not see
  * the numbers of another.
@@ -106,32 +107,34 @@ function withBan(cached: Decision, refusals: readonly Refusal[], now: number): D
 export function cachedDecision(
   { limits, policies }: PolicySet,
   refusals: readonly (Refusal | undefined)[],
+  cost: number,
   now: number,
 ): Decision {
   const known = refusals.find((refusal) => refusal !== undefined) as Refusal
   const numbers: Record<string, PolicyNumbers> = {}
-  let [reported, reportedBy, longest] = ['', known, 0]
+  const refusing = refusals.filter((refusal) => refusal !== undefined)
+  const status = statusOf(refusing, now)
+  let [reported, reportedBy, least] = ['', known, Number.POSITIVE_INFINITY]
   for (const { name, policy } of limits) {
     const { dimension } = policies[policy] as (typeof policies)[number]
     const refusal = refusals[dimension]
-    if (refusal === undefined) {
-      const { limit, capacity } = known.decision.policies[name] as PolicyNumbers
-      numbers[name] = numbersOf(limit, capacity, capacity, 0, 0)
-      continue
+    const { decision, receivedAt } = refusal ?? known
+    const theirs = decision.policies[name] as PolicyNumbers
+    const { limit, capacity } = theirs
+    let own = refusal ? numbersLater(theirs, now - receivedAt) : numbersOf(limit, capacity, capacity, 0, 0)
+    if (cost > capacity) {
+      own = { ...own, retryAfterMs: null }
     }
-    const own = numbersLater(refusal.decision.policies[name] as PolicyNumbers, now - refusal.receivedAt)
     numbers[name] = own
-    const retry = own.retryAfterMs ?? Number.POSITIVE_INFINITY
-    if (retry > longest) {
-      ;[reported, reportedBy, longest] = [name, refusal, retry]
+    const order = status === 'impossible' ? capacity : -(own.retryAfterMs as number)
+    if (order < least && (status === 'impossible' || refusal !== undefined)) {
+      ;[reported, reportedBy, least] = [name, refusal ?? known, order]
     }
   }
   const { decision, receivedAt } = reportedBy
   const one = numbers[reported] as PolicyNumbers
   const resetAfterMs = Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs))
   const time = timeAfter(decision.at, now - receivedAt)
-  const refusing = refusals.filter((refusal) => refusal !== undefined)
-  const status = statusOf(refusing, now)
   const cached = decisionOf(status, reported, one, one.retryAfterMs, resetAfterMs, numbers, time, 'cache')
   return withBan(cached, refusing, now)
 }

@@ -1,0 +1,37 @@
+//! An oracle of holds: the open reservations of a key.
+
+use std::collections::HashMap;
+
+use tollgate::policy::operation::HoldId;
+
+/// The units of a reservation, and the time from which it cannot be settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) units: u64,
+    pub(crate) until: u64,
+}
+
+/// The open reservations of a key.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holds(HashMap<HoldId, Held>);
+
+impl Holds {
+    pub(crate) fn find(&self, hold: &HoldId, now: u64) -> Option<Held> {
+        self.0.get(hold).copied().filter(|held| now < held.until)
+    }
+
+    /// Settles a reservation that has not ended.
+    pub(crate) fn take(&mut self, hold: &HoldId, now: u64) -> Option<Held> {
+        let found = self.find(hold, now);
+        if found.is_some() {
+            self.0.remove(hold);
+        }
+        found
+    }
+
+    /// Later reservations drop those that have ended.
+    pub(crate) fn put(&mut self, hold: HoldId, units: u64, until: u64, now: u64) {
+        self.0.retain(|_, held| now < held.until);
+        self.0.insert(hold, Held { units, until });
+    }
+}

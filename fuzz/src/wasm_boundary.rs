@@ -167,8 +167,15 @@ fn redis(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<()> {
                     ["", "ECONNREFUSED", "EPIPE"][input.choose_index(3)?],
                 ),
                 3 => {
-                    let codes =
-                        ["NOSCRIPT", "BUSY", "TRYAGAIN", "MOVED", "CROSSSLOT", "ERR", "ReplyError: LOADING"];
+                    let codes = [
+                        "NOSCRIPT",
+                        "BUSY",
+                        "TRYAGAIN",
+                        "MOVED",
+                        "CROSSSLOT",
+                        "ERR",
+                        "ReplyError: LOADING",
+                    ];
                     let code = codes[input.choose_index(codes.len())?];
                     flush.on_error(index, &format!("{code} {text}"), "");
                 }

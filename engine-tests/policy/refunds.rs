@@ -287,7 +287,7 @@ proptest! {
         law(&policies(&specs, BucketSpec::interval), &trace, bound)?;
     }
 
-    // promise: refunds-and-law, each-law-holds-units
+    // promise: each-law-holds-units
     #[test]
     fn fixed_windows_keep_their_law(
         specs in count_refused::any_specs(),

@@ -1,9 +1,11 @@
 /**
  * The law of a key that is called under several tiers, whose numbers are updated, too: whatever the
- * trace, no window admits more than the largest numbers allow.
+ * trace, with refunds in any tier and resets, no window admits more than the largest numbers allow, less
+ * what came back.
  */
 import fc from 'fast-check'
 import {
+  type Decision,
   fixedWindow,
   gcra,
   leakyBucket,
@@ -60,7 +62,8 @@ const CASES: readonly LawCase[] = [
       fixedWindow({ limit: 9, window: 200 }),
       fixedWindow({ limit: 3, window: 5_000 }),
     ],
-    bound: () => 2 * 9 - 1,
+    // A longer window cannot tell which units opened a shorter one.
+    bound: () => 2 * 9,
     maxSpanMs: 199,
   },
   {
@@ -99,43 +102,73 @@ const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ passMs: fc.integer({ min: 0, max: 120 }) }) },
   { weight: 1, arbitrary: fc.record({ passMs: fc.integer({ min: 0, max: 6_000 }) }) },
   { weight: 1, arbitrary: fc.record({ rotation: fc.integer({ min: 0, max: 2 }) }) },
+  // Of a recent call, or of any.
+  { weight: 3, arbitrary: fc.record({ back: fc.oneof(fc.nat(3), fc.nat(60)), part: fc.option(fc.integer({ min: 1, max: 3 })) }) },
+  { weight: 1, arbitrary: fc.constantFrom({ reset: true }, { passMs: 1 }, { passMs: 200 }) },
 )
 
-test.each(CASES)('$name', ({ versions, bound, maxSpanMs = Number.POSITIVE_INFINITY }) => {
+interface Admitted {
+  readonly at: number
+  readonly decision: Decision
+  /** The units that have not come back. */
+  units: number
+}
+
+test.each(CASES)('$name', async ({ versions, bound, maxSpanMs = Number.POSITIVE_INFINITY }) => {
   const rotated = (rotation: number) => {
     const of = (tier: number) => versions[(tier + rotation) % 3] as Policy
     return tiers({ a: of(0), b: of(1), c: of(2) })
   }
+  /** The units of the spans that end with the last call, above the bound. */
+  const excessAtEnd = (admitted: readonly Admitted[]) => {
+    let [sum, excess] = [0, Number.NEGATIVE_INFINITY]
+    const end = admitted.at(-1)?.at ?? 0
+    for (const { at, units } of [...admitted].reverse()) {
+      sum += units
+      if (end - at <= maxSpanMs) {
+        excess = Math.max(excess, sum - bound(end - at))
+      }
+    }
+    return excess
+  }
   let admittedInAll = 0
-  const property = fc.property(fc.array(step, { minLength: 30, maxLength: 120 }), (steps) => {
+  let refundedInAll = 0
+  const property = fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 120 }), async (steps) => {
     const clock = new FakeClock()
     const limiter = new RateLimiter(rotated(0), { store: new MemoryStore({ clock: clock.read }) })
-    const admitted: (readonly [at: number, units: number])[] = []
+    const admitted: Admitted[] = []
+    let excess = Number.NEGATIVE_INFINITY
     for (const one of steps) {
       if ('passMs' in one) {
         clock.advance(one.passMs)
       } else if ('rotation' in one) {
         limiter.update(rotated(one.rotation))
-      } else if (limiter.takeSync('key', one).allowed) {
-        admitted.push([clock.read(), one.cost])
-        admittedInAll++
-      }
-    }
-    let excess = Number.NEGATIVE_INFINITY
-    for (let first = 0; first < admitted.length; first++) {
-      let sum = 0
-      for (let last = first; last < admitted.length; last++) {
-        const [at, units] = admitted[last] as (typeof admitted)[number]
-        const spanMs = at - (admitted[first]?.[0] as number)
-        sum += units
-        if (spanMs <= maxSpanMs) {
-          excess = Math.max(excess, sum - bound(spanMs))
+      } else if ('reset' in one) {
+        await limiter.reset('key')
+        for (const call of admitted) {
+          call.units = 0
+        }
+      } else if ('back' in one) {
+        const call = admitted.at(-1 - one.back)
+        const given = call === undefined ? 0 : await limiter.refund(call.decision, one.part ?? undefined)
+        if (call !== undefined) {
+          call.units -= given
+          expect(call.units).toBeGreaterThanOrEqual(0)
+        }
+        refundedInAll += given
+      } else {
+        const decision = limiter.takeSync('key', one)
+        if (decision.allowed) {
+          admitted.push({ at: clock.read(), decision, units: one.cost })
+          admittedInAll++
+          excess = Math.max(excess, excessAtEnd(admitted))
         }
       }
     }
     expect(excess).toBeLessThanOrEqual(0)
   })
   const params = cases(300)
-  fc.assert(property, params)
+  await fc.assert(property, params)
   expect(admittedInAll).toBeGreaterThan(3 * params.numRuns)
+  expect(refundedInAll).toBeGreaterThan(params.numRuns / 10)
 })

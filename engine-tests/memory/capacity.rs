@@ -11,6 +11,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::ban::BanRule;
 use tollgate::policy::operation::{Charge, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::prefixes::VariantIndex;
 use tollgate::time::MAX_TIME;
 
 use crate::laws::trace::{START, Step, any_trace};
@@ -27,6 +28,22 @@ struct Setup {
     policies: PolicySet,
     others: Vec<Option<Arc<Policy>>>,
     max_keys: usize,
+}
+
+impl Setup {
+    /// The policies, with the numbers of those that may override them.
+    fn variant(&self) -> PolicySet {
+        let other = |(named, other): (&NamedPolicy, &Option<Arc<Policy>>)| NamedPolicy {
+            policy: other.as_deref().unwrap_or(&named.policy).clone(),
+            ..named.clone()
+        };
+        let named = self.policies.named().iter().zip(&self.others).map(other).collect();
+        let policies = PolicySet::multi(named).unwrap();
+        match self.policies.ban() {
+            Some(rule) => policies.with_ban(rule.clone()),
+            None => policies,
+        }
+    }
 }
 
 fn any_setup() -> impl Strategy<Value = Setup> {
@@ -135,7 +152,10 @@ proptest! {
     ) {
         let policies = &setup.policies;
         let store = MemoryStore::new(setup.max_keys, (1, 2));
-        let limiter = store.open("api", policies.clone()).unwrap();
+        let first = store.open("api", policies.clone()).unwrap();
+        // A tier or an update, if the numbers are those of the same calendar.
+        let index = VariantIndex { index: 1, replaces: false };
+        let variant = first.open_variant(index, setup.variant()).ok();
         let (mut now, mut last_reset) = (START, START);
         let mut taken = vec![ChargeRecord::default(); policies.named().len()];
         for (Step { time, cost, .. }, (kind, choice)) in trace.into_iter().zip(kinds) {
@@ -157,6 +177,22 @@ proptest! {
             if keys.iter().all(Option::is_none) {
                 continue;
             }
+            let variant = variant.as_ref().filter(|_| choice / 128 % 2 == 0);
+            let limiter = variant.unwrap_or(&first);
+            // Calls with one key have paths of their own.
+            match (&operation, &keys[..]) {
+                (Operation::Take { cost }, &[Some(key)]) if choice.is_multiple_of(3) => {
+                    limiter.take_with_report(key, *cost, &now);
+                    check(&store)?;
+                    continue;
+                }
+                (Operation::Peek { cost }, &[Some(key)]) if choice.is_multiple_of(3) => {
+                    limiter.peek(key, *cost, &now);
+                    check(&store)?;
+                    continue;
+                }
+                _ => {}
+            }
             if let Ok(executed) = limiter.execute(&keys, &operation, &now) {
                 let reset_at = now + executed.response.decision.reset_after_ms * 1_000;
                 last_reset = last_reset.max(reset_at);
@@ -167,7 +203,7 @@ proptest! {
         // Some windows are longer than the time that is left.
         let end = now.max(last_reset) + 4_000 * DAY;
         if end < MAX_TIME {
-            drains(&store, &limiter, end)?;
+            drains(&store, &first, end)?;
         }
     }
 }

@@ -58,14 +58,10 @@ local function remove_own(name, start, finish, own_until, refunded)
   if type(call('ZADD', name, unpack(arguments))) ~= 'number' then
     return false
   end
-  local outdated = {}
   for _, member in ipairs(removed) do
     if not is_kept[member] then
-      outdated[#outdated + 1] = member
+      call('ZREM', name, member)
     end
-  end
-  if #outdated > 0 then
-    call('ZREM', name, unpack(outdated))
   end
   return true
 end

@@ -45,13 +45,17 @@ export const PARTS = [
   },
   {
     name: 'laws',
-    title: 'the laws of tiers, leases and cached refusals, on random schedules',
-    minutes: 10,
+    title: 'the laws of tiers, refunds, leases, cached refusals and permits, on random schedules',
+    minutes: 15,
     steps: ({ seed, share }) => [
-      jestStep('laws', ['operations/tier-law', 'local/{lease-law,refusal-law}'], {
-        TOLLGATE_SEED: seed,
-        TOLLGATE_CASES: share(1_000),
-      }),
+      jestStep(
+        'laws',
+        ['operations/tier-law', 'local/{lease-law,refusal-kinds,refusal-law}', 'permits/{law,patience}'],
+        {
+          TOLLGATE_SEED: seed,
+          TOLLGATE_CASES: share(1_000),
+        },
+      ),
     ],
   },
   {

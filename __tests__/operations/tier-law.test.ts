@@ -103,7 +103,10 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ passMs: fc.integer({ min: 0, max: 6_000 }) }) },
   { weight: 1, arbitrary: fc.record({ rotation: fc.integer({ min: 0, max: 2 }) }) },
   // Of a recent call, or of any.
-  { weight: 3, arbitrary: fc.record({ back: fc.oneof(fc.nat(3), fc.nat(60)), part: fc.option(fc.integer({ min: 1, max: 3 })) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ back: fc.oneof(fc.nat(3), fc.nat(60)), part: fc.option(fc.integer({ min: 1, max: 3 })) }),
+  },
   { weight: 1, arbitrary: fc.constantFrom({ reset: true }, { passMs: 1 }, { passMs: 200 }) },
 )
 

@@ -101,12 +101,8 @@ test("no tier's burst is above the largest burst less the units of the largest r
   const slow = gcra({ limit: 50, period: '1s', burst: 580 })
   const allTiers = [fast, slow].map((policy) => policySetOf(policy))
   const leased = allTiers.map((policySet) => leasedPolicySet({ ...policySet, allTiers }, 100).policies[0])
-  expect(leased).toMatchObject([
-    { policy: { burst: 400 }, drainRatio: 1 },
-    { policy: { burst: 400 }, drainRatio: 0.025 },
-  ])
+  expect(leased).toMatchObject([{ policy: { burst: 400 } }, { policy: { burst: 400 } }])
   expect(leasedPolicySet(allTiers[1] as (typeof allTiers)[number], 100).policies[0]).toMatchObject({
     policy: { burst: 575 },
-    drainRatio: 1,
   })
 })

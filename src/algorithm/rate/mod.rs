@@ -33,13 +33,14 @@
 //! stretch of time that ends at the arrival that the call wrote, and the stretches of all calls are
 //! disjoint. A refund removes a part of one stretch, and all later stretches move forward by it: the
 //! arrival by what came back, and the stretches of other calls by what has come back since they were
-//! written (see [`Mark`](crate::policy::mark::Mark)). What lies before now has drained. A refund
-//! returns the rest at most, of a unit that has drained in part only the rest of it. So it never
-//! returns units of other calls, and the law holds of the admitted units less the refunded ones:
+//! written (see [`Mark`](crate::policy::mark::Mark)). The part of a stretch before now has drained. A
+//! refund returns at most the part after now, and so only the rest of a unit that has drained in part.
+//! It never returns units of other calls. The law holds of the admitted units less the refunded ones:
 //! without the refunded calls the arrival would never have been later.
 //!
-//! What has come back since may have been of later calls, which do not move the stretch. It began no
-//! earlier than its call, so it ends no earlier than the call's units last from then on.
+//! The units that have come back since may belong to later calls. Their refund does not move the
+//! stretch. The stretch began no earlier than its call. So it ends no earlier than the time of the call
+//! plus the time of the call's units.
 //!
 //! A decision reports its arrival in whole milliseconds, rounded up, so the arrival itself may be a
 //! millisecond earlier. From then on nothing comes back: the state may be that of later calls. Until

@@ -76,7 +76,7 @@ fn groups_by_keys(batch: &CallBatch) -> Vec<usize> {
         .collect()
 }
 
-/// Whether the keys of a batch, of which there is one for each policy, have the same hash tag.
+/// Whether all keys of a batch have the same hash tag. A batch has one key for each policy.
 fn shares_hash_tag(batch: &CallBatch) -> bool {
     let mut tags =
         batch.names.iter().filter(|keys| !keys.is_empty()).map(|keys| hash_tag(keys.get(0)));

@@ -53,7 +53,7 @@ pub(crate) struct Topology {
     query_count: usize,
 }
 
-/// A node's report of the topology, or the reason why there is none, if a node has named one.
+/// The report of the topology by a node. Without a report: the reason that a node named, if any.
 pub(crate) type TopologyResult = Result<TopologyReport, Option<Arc<str>>>;
 
 /// A node's report of the topology.

@@ -59,7 +59,7 @@ impl Tls {
             }
         } else {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-            // Node ignores what it cannot read, and warns of it.
+            // As in Node, an unreadable file is ignored. The error of a refused certificate has the reason.
             match extra_certificates() {
                 Ok(extra) => trusted = extra,
                 Err(why) => unread = Some(why.into()),

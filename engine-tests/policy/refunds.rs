@@ -381,6 +381,34 @@ fn units_that_drained_long_ago_do_not_come_back() {
     }
 }
 
+/// The reset time of a bucket that begins low is a day later than the bucket is full. The day counts by
+/// the policy that wrote the state, whichever policy refunds.
+#[test]
+fn the_day_for_which_a_bucket_that_begins_low_is_kept_gives_nothing_back() {
+    let rate = RateSpec { units: 1, period: HOUR, burst: 40 };
+    let [low, full] = [39, 40].map(|initial| BucketSpec { rate, initial, debt: 0 });
+    for policy in [BucketSpec::continuous, BucketSpec::interval] {
+        let [low, full] = [low, full].map(policy);
+        for later_call in [&low, &full] {
+            let mut state = low.initial_state();
+            let first = decision::take(&low, &mut state, START, 1);
+            let reset_at = START + first.reset_after_ms * 1_000;
+            let taken =
+                ChargeRecord { at: START, reset_at, cost: 1, used: 2, ..ChargeRecord::default() };
+            // The unit has drained.
+            let later = START + 3 * HOUR;
+            assert_eq!(decision::take(later_call, &mut state, later, 35).remaining, 5);
+            for refunding in [&low, &full] {
+                assert_eq!(
+                    refunding.refund(&mut state.clone(), later, 1, taken),
+                    0,
+                    "{refunding:?}"
+                );
+            }
+        }
+    }
+}
+
 mod checkers {
     use super::*;
 

@@ -226,7 +226,7 @@ local function rate(context, source, at)
 
   local function charge(key)
     local old, m, other = micros[key], next_micros, other_numbers[key]
-    if other and other.numbers ~= numbers then
+    if other and (other.numbers ~= numbers or other.lingers ~= lingers) then
       renumber(context, key, reset_at(key))
     end
     if not stored[key] then
@@ -249,12 +249,12 @@ local function rate(context, source, at)
       -- Calls that wait have their slots already, and a refund must not admit another call before them.
       return 0
     end
-    local q, r, n, most = unit_micros, unit_part, units, burst
+    local q, r, n, most, is_lingering = unit_micros, unit_part, units, burst, lingers
     if other then
-      q, r, n, most = other.q, other.r, other.units, other.burst
+      q, r, n, most, is_lingering = other.q, other.r, other.units, other.burst, other.lingers
     end
     -- The decision rounded its arrival up; it was at least the call's own time after the call.
-    local reported = math.max(taken.reset_at - (lingers and DAY or 0), 0)
+    local reported = math.max(taken.reset_at - (is_lingering and DAY or 0), 0)
     local earliest = math.max(reported - 1000, 0)
     if earliest < now then
       return 0

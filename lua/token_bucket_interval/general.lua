@@ -130,7 +130,7 @@ local function token_bucket_interval(context, source, at)
 
   local function charge(key)
     local former = other_numbers[key]
-    if former and former.numbers ~= numbers then
+    if former then
       renumber(context, key, reset_at(key))
     end
     if not stored[key] then
@@ -148,13 +148,13 @@ local function token_bucket_interval(context, source, at)
 
   local function refund(key, units, taken)
     local other = other_numbers[key]
-    local interval, refill_tokens = every, tokens
+    local interval, refill_tokens, lingers = every, tokens, value_size == 41
     if other then
-      interval, refill_tokens = other.every, other.tokens
+      interval, refill_tokens, lingers = other.every, other.tokens, other.lingers
     end
     local anchor, used = refill(now, anchors[key], used_units[key], interval, refill_tokens)
     -- The decision rounded the time of the full bucket up.
-    local full = math.max(taken.reset_at - (value_size == 41 and DAY or 0) - 999, 0)
+    local full = math.max(taken.reset_at - (lingers and DAY or 0) - 999, 0)
     if full <= now then
       return 0
     end

@@ -263,9 +263,9 @@ impl Algorithm for IntervalBucket {
         units: u64,
         taken: ChargeRecord,
     ) -> u64 {
-        let IntervalNumbers { every, tokens, .. } = *state.numbers;
+        let IntervalNumbers { every, tokens, lingers, .. } = *state.numbers;
         let (anchor, used) = state.at(now);
-        let lingering = if self.numbers.lingers { LINGER } else { 0 };
+        let lingering = if lingers { LINGER } else { 0 };
         // The decision rounded the time of the full bucket up.
         let full_at = (taken.reset_at + 1).saturating_sub(lingering + MICROS_PER_MILLI);
         if full_at <= now {
@@ -289,9 +289,7 @@ impl Algorithm for IntervalBucket {
     }
 
     fn rewrites(&self, state: &IntervalState, _: Micros) -> Rewrites {
-        let numbers = |numbers: &IntervalNumbers| (numbers.every, numbers.tokens, numbers.max_used);
-        let is_own = Arc::ptr_eq(&state.numbers, &self.numbers)
-            || numbers(&state.numbers) == numbers(&self.numbers);
+        let is_own = Arc::ptr_eq(&state.numbers, &self.numbers) || *state.numbers == *self.numbers;
         if is_own { Rewrites::Never } else { Rewrites::IfAdmitted }
     }
 

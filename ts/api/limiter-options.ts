@@ -25,7 +25,7 @@ export interface LimiterOptions {
 
 const warnings = new Warnings()
 
-/** Such options are meant for Redis, and a variable of the environment is missing. */
+/** For options that only Redis needs: probably a variable with the address of Redis is not set. */
 const UNDEFINED_STORE =
   'store is undefined, so each process counts alone and admits the whole limit: ' +
   'give a RedisStore or its URL, or new MemoryStore() if that is meant'

@@ -369,7 +369,7 @@ impl<T: RateBased> Algorithm for T {
     /// back since.
     fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         let numbers = &state.numbers;
-        let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
+        let lingering = if numbers.lingers { LINGER } else { 0 };
         let (moved, reported) = (taken.mark, taken.reset_at.saturating_sub(lingering));
         // The decision rounded its arrival up; it was at least the call's own time after the call.
         let earliest = reported.saturating_sub(MICROS_PER_MILLI);
@@ -399,9 +399,10 @@ impl<T: RateBased> Algorithm for T {
     }
 
     fn rewrites(&self, state: &RateState, _: Micros) -> Rewrites {
-        let RateNumbers { period, units, burst, .. } = self.rate().numbers;
+        let RateNumbers { period, units, burst, lingers, .. } = self.rate().numbers;
         let own = &state.numbers;
-        let is_same = || (own.period, own.units, own.burst) == (period, units, burst);
+        let is_same =
+            || (own.period, own.units, own.burst, own.lingers) == (period, units, burst, lingers);
         let is_own = Arc::ptr_eq(own, &self.rate().shared) || is_same();
         if is_own { Rewrites::Never } else { Rewrites::IfAdmitted }
     }

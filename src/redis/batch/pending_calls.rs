@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 
-/// What a server's error says about a script call. It has not run, unless it [may have](Self::MayHaveRun).
+/// The meaning of a server's error for a script call. The call has not run, unless it
+/// [may have](Self::MayHaveRun).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorMeaning {
     /// The server refuses the script call: never send it again.

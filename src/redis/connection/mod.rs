@@ -10,7 +10,7 @@
 //! *healthy* if its server has answered lately, may write, and is the server that the address means
 //! now. Two tasks do the work: the reconnector (`reconnector`) opens sessions, checks their health
 //! and publishes the connection's state (`state`); the sender (`sender`) sends requests and reports
-//! sessions that do not answer. What both of them know of the traffic is in `traffic`.
+//! sessions that do not answer. Both use the times of calls and answers in `traffic`.
 //!
 //! # States
 //!

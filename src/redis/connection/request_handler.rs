@@ -25,7 +25,7 @@ pub(crate) trait RequestHandler: Send {
 /// server's. Every window is longer.
 const REFRESH_THRESHOLD: Micros = 100_000;
 
-/// What a connection knows of its server.
+/// The properties of a server that its connection has found out.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTraits {
     pub(crate) time: ServerTime,

@@ -1,4 +1,4 @@
-//! The verification of a server's certificate, and what the user can do about one that fails.
+//! The verification of a server's certificate, and advice to the user if it fails.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// What the user can do about a certificate that was refused.
+/// Advice to the user about a refused certificate.
 pub(super) fn advice(error: &Error) -> Option<&'static str> {
     match error {
         // BadSignature: of an authority with the name of a trusted one.

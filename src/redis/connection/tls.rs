@@ -21,7 +21,7 @@ const EXTRA_CA_CERTS: &str = "NODE_EXTRA_CA_CERTS";
 pub struct Tls {
     config: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
-    /// Why the extra certificates of the environment are not trusted.
+    /// The reason why the extra certificates of the environment are not trusted; `None` if they are.
     unread: Option<Arc<str>>,
 }
 
@@ -41,8 +41,9 @@ pub struct Identity<'a> {
 
 impl Tls {
     /// Creates a configuration that trusts the certificates in `ca` (PEM); `None` means Mozilla's
-    /// root certificates and those of `NODE_EXTRA_CA_CERTS`, as in Node. `client` is the certificate to present to the server. `server_name` is
-    /// the name in the server's certificate, if it differs from the host.
+    /// root certificates and those of `NODE_EXTRA_CA_CERTS`, as in Node. `client` is the certificate to
+    /// present to the server. `server_name` is the name in the server's certificate, if it differs from
+    /// the host.
     ///
     /// # Errors
     /// The option that is not valid. The error never contains text of the option's value.
@@ -109,7 +110,7 @@ impl Tls {
         connecting.await.map_err(|error| self.text(&error))
     }
 
-    /// The text of an error, with what the user can do about it.
+    /// The text of an error, with advice to the user.
     fn text(&self, error: &io::Error) -> String {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
         let Some(advice) = cause.and_then(server_certificate::advice) else {

@@ -149,7 +149,7 @@ export class Health {
         return
       }
       case 'down':
-        // Another reason of the same outage, or an outage.
+        // During an outage only the reason changes.
         this.#setStatus({ state: 'down', reason: first }, this.#status.state === 'down')
         this.events.emit('down', { reason: first })
         return

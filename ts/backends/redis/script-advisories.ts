@@ -16,7 +16,7 @@ const FIXED: ReadonlyMap<string, number> = new Map([
   ['8.2', 2],
 ])
 
-/** What to say about a server whose version lacks fixes of its Lua engine. */
+/** The warning about a server whose version lacks fixes of its Lua engine. */
 export function scriptAdvisory(version: string): string | undefined {
   const [, line = '', patch] = /^(\d+\.\d+)\.(\d+)$/.exec(version) ?? []
   const fixed = FIXED.get(line)

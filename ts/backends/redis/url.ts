@@ -28,7 +28,7 @@ const HARMLESS: Readonly<Record<string, RegExp>> = {
   ssl_cert_reqs: /^(required|CERT_REQUIRED)$/,
 }
 
-/** What to write in the place of parameters of other clients. */
+/** Advice on parameters of other clients, by their names. */
 const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^ssl_cert_reqs$/i, 'certificates are always verified: trust one with the option tls: { ca }'],
   [/^(tls|ssl|use_?ssl)$/i, 'write rediss://'],
@@ -69,7 +69,7 @@ export function parseRedisUrl(option: string, text: unknown): RedisLocation {
   return isTcp ? tcp(url, urlError) : unix(url, urlError)
 }
 
-/** What to do about a text of another kind. */
+/** Advice on a text of another kind. */
 function adviceOn(text: string): string {
   if (/^https?:/i.test(text)) {
     return `; over HTTP, ${CLIENT_ADVICE}`

@@ -77,7 +77,7 @@ interface ClientProperties {
 const RULE =
   'must be an ioredis, iovalkey, node-redis, @valkey/valkey-glide or @upstash/redis client, or a function that runs a command'
 
-/** What replaces a client that is not supported. */
+/** The replacement for an unsupported client. */
 const STORE_INSTEAD = "use the RedisStore of 'tollgate'"
 
 /**

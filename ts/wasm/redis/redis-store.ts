@@ -76,8 +76,9 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
 
   /**
    * Makes a store over a client of `ioredis`, `iovalkey`, node-redis, `@valkey/valkey-glide` or
-   * `@upstash/redis`, or over a function that runs a command, such as `(command) => connection.send(command)`. The function must reject
-   * with Redis's error, whose message begins with its code.
+   * `@upstash/redis`, or over a function that runs a command, such as
+   * `(command) => connection.send(command)`. The function must reject with Redis's error, whose message
+   * begins with its code.
    *
    * @throws {TollgateError} `INVALID_OPTION`
    */

@@ -292,8 +292,9 @@ export class SimulatedProcess {
       return
     }
     if (decision.allowed) {
-      // A decision of the store is as of its own time; the others are of now.
-      const atMs = source === 'store' ? decision.at : world.servers.epochUs / 1_000
+      // The store and a share decide by their own clocks; a share's has whole milliseconds. A lease is used
+      // now.
+      const atMs = source === 'lease' ? world.servers.epochUs / 1_000 : decision.at
       world.uses.push({ key, units, atMs, source, process: this.index, decision })
     } else if (source === 'store') {
       this.#refusedUntil.set(key, now + (refusalsMs ?? 0))

@@ -66,11 +66,37 @@ describe.each(addressed)('%s', (_, framework) => {
     expect(await statuses(served, ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'])).toEqual([200, 429, 429])
   })
 
+  test('a port that a proxy adds to an address changes no key', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
+    expect(await statuses(served, ['192.0.2.1:61598', '192.0.2.1:443', '192.0.2.2:61598'])).toEqual([200, 429, 200])
+    expect(await statuses(served, ['[2001:db8::7]:443', '2001:db8::7'])).toEqual([200, 429])
+  })
+
+  test('IPv4 clients behind a NAT64 translator have separate keys', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
+    const clients = ['64:ff9b::192.0.2.1', '64:ff9b::192.0.2.2', '192.0.2.1']
+    expect(await statuses(served, clients)).toEqual([200, 200, 429])
+  })
+
+  test('a number of proxies that the framework does not use, or that is too high, causes a warning', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(9) }, trustsProxy: 2 })
+    const warnings = await warningsOf(async () => {
+      expect(await statuses(served, ['192.0.2.1, 198.51.100.7'])).toEqual([200])
+    })
+    // Fastify ignores numbers since 5.12, and takes the proxy's address.
+    const isIgnored = framework.name === 'Fastify'
+    expect(warnings.map(({ code }) => code)).toEqual(isIgnored ? ['TOLLGATE_UNTRUSTED_PROXY'] : [])
+    const more = await warningsOf(() => statuses(served, ['192.0.2.1']))
+    // The Fastify of Nest uses numbers, but does not show them.
+    const isShown = !framework.name.includes('Fastify')
+    expect(more.map(({ code }) => code)).toEqual(isShown ? ['TOLLGATE_TOO_MANY_PROXIES'] : [])
+  })
+
   test('an invalid address gets status 400, and no key', async () => {
     const errors: unknown[] = []
     const options = { limiter: limiterOf(100), onInvalidInput: (error: unknown) => void errors.push(error) }
     const served = await serve(framework, { options, trustsProxy: true })
-    expect(await statuses(served, ['unknown', '192.0.2.1:80'])).toContain(400)
+    expect(await statuses(served, ['unknown', '192.0.2.1:80:80'])).toContain(400)
     expect(errors.length).toBeGreaterThan(0)
     for (const error of errors) {
       expect(error).toMatchObject({ code: 'INVALID_KEY' })

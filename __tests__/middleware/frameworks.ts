@@ -30,8 +30,8 @@ export interface Setup {
   readonly route: Route
   /** Returns the decision from the framework's request, in the route. */
   readonly property?: string
-  /** Whether the app trusts one proxy, or every proxy. */
-  readonly trustsProxy?: boolean | 'every'
+  /** Whether the app trusts one proxy, several, or every proxy. */
+  readonly trustsProxy?: boolean | number | 'every'
   /** The unix socket to listen on, in place of a port. */
   readonly path?: string
 }
@@ -63,7 +63,7 @@ function expressOf(name: string, express: typeof express5): Framework {
       const app = express()
       app.set('env', 'test')
       if (trustsProxy) {
-        app.set('trust proxy', trustsProxy === 'every' || 1)
+        app.set('trust proxy', trustsProxy === 'every' || Number(trustsProxy))
       }
       app.use(forExpress.rateLimit(options as forExpress.ExpressRateLimitOptions))
       app.use((request, response, next) => {
@@ -80,7 +80,10 @@ const koa: Framework = {
   hasAddress: true,
   header: ofNode,
   serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
-    const app = new Koa({ proxy: trustsProxy !== false, maxIpsCount: trustsProxy === true ? 1 : 0 })
+    const app = new Koa({
+      proxy: trustsProxy !== false,
+      maxIpsCount: trustsProxy === 'every' ? 0 : Number(trustsProxy),
+    })
     app.silent = true
     app.use(forKoa.rateLimit(options as forKoa.KoaRateLimitOptions))
     app.use(async (context) => {
@@ -97,7 +100,8 @@ const fastifyFramework: Framework = {
   hasAddress: true,
   header: ofNode,
   serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
-    const app = fastify({ trustProxy: trustsProxy === 'every' || trustsProxy })
+    // Its types have no number, which programs in JavaScript still set.
+    const app = fastify({ trustProxy: (trustsProxy === 'every' || trustsProxy) as boolean })
     await app.register(fastifyPlugin, options as forExpress.ExpressRateLimitOptions as never)
     app.all('/*', async (request, reply) => {
       const decision = (request as unknown as { readonly [name: string]: Decision })[property]
@@ -148,7 +152,7 @@ const web: Framework = {
 function nestOf(
   name: string,
   anyPath: string,
-  make: (root: new () => object, trustsProxy: boolean | 'every') => Promise<unknown>,
+  make: (root: new () => object, trustsProxy: boolean | number | 'every') => Promise<unknown>,
 ): Framework {
   return {
     name,
@@ -200,7 +204,7 @@ interface NestApp {
 const nestExpress = nestOf('Nest over Express', '{*path}', async (root, trustsProxy) => {
   const app = await NestFactory.create<NestExpressApplication>(root, { logger: false })
   if (trustsProxy) {
-    app.set('trust proxy', trustsProxy === 'every' || 1)
+    app.set('trust proxy', trustsProxy === 'every' || Number(trustsProxy))
   }
   return app
 })

@@ -7,7 +7,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { applyOutcome, closeSignal, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
+import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -50,8 +50,7 @@ const ADAPTER: FrameworkAdapter<ExpressArgs> = {
   name: 'tollgate/express',
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  isProxyUntrusted: (request) => hasForwardedFor(request) && request.app.get('trust proxy') === false,
-  trustsAnyProxy: ({ app }) => app.get('trust proxy') === true,
+  forwardedOf: (request) => forwardedIn(request, request.app.get('trust proxy')),
   signalOf: (_, response) => closeSignal(response),
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }

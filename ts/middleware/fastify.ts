@@ -9,7 +9,7 @@ import { TollgateError } from '../api/error.js'
 import { checkCount, invalid } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { mergedOptions } from './shared/merged-options.js'
-import { applyOutcome, closeSignal, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
+import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
 import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -79,8 +79,7 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
   name: 'tollgate/fastify',
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  // Fastify sets `ips` if it is configured to trust a proxy.
-  isProxyUntrusted: (request) => hasForwardedFor(request) && request.ips === undefined,
+  forwardedOf: ({ raw }) => forwardedIn(raw),
   signalOf: (_, reply) => closeSignal(reply.raw),
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }

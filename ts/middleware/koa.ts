@@ -7,7 +7,7 @@ import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { applyOutcome, closeSignal, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
+import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -43,9 +43,8 @@ const ADAPTER: FrameworkAdapter<KoaArgs> = {
   name: 'tollgate/koa',
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  isProxyUntrusted: ({ req, app }) => hasForwardedFor(req) && !app.proxy,
   // Without `maxIpsCount` Koa takes the first address of the list, which clients can write.
-  trustsAnyProxy: ({ app }) => app.proxy && !(app.maxIpsCount > 0),
+  forwardedOf: ({ req, app }) => forwardedIn(req, app.proxy && (app.maxIpsCount > 0 ? app.maxIpsCount : true)),
   signalOf: ({ res }) => closeSignal(res),
   attach: (property, decision, { state }) => attachDecision(state, property, decision),
 }

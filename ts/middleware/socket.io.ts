@@ -101,7 +101,7 @@ const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
   name: 'tollgate/socket.io',
   addressOf: ({ handshake }) => handshake.address,
   // The address of a handshake is that of the nearest proxy.
-  isProxyUntrusted: ({ handshake }) => handshake.headers['x-forwarded-for'] !== undefined,
+  forwardedOf: ({ handshake }) => ({ forwardedFor: handshake.headers['x-forwarded-for'], peer: handshake.address }),
   signalOf: closeSignalOf,
   attach: (property, decision, { data }) => attachDecision(data, property, decision),
 }

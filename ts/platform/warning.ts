@@ -1,9 +1,11 @@
 /** The codes of this package's warnings, emitted by `process.emitWarning`. */
 export type WarningCode =
-  /** Requests have `X-Forwarded-For`, but the framework is not configured to trust it. */
+  /** A request has `X-Forwarded-For`, but the framework does not trust the proxy that it came from. */
   | 'TOLLGATE_UNTRUSTED_PROXY'
   /** The framework trusts every proxy, so clients can choose their address. */
   | 'TOLLGATE_PERMISSIVE_PROXY'
+  /** The framework trusts more proxies than a request has passed, so clients may choose their address. */
+  | 'TOLLGATE_TOO_MANY_PROXIES'
   /** One limiter counted a request twice. */
   | 'TOLLGATE_COUNTED_TWICE'
   /** The units that a request took could not be refunded. */

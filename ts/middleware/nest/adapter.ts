@@ -5,7 +5,7 @@ import {
   closeSignal,
   currentReadBarrier,
   type FastifyReplyLike,
-  hasForwardedFor,
+  forwardedIn,
   type NodeResponse,
 } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
@@ -50,14 +50,9 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
       }
       return ip
     },
-    isProxyUntrusted: (context) => {
-      const { app, ips, headers } = requestOf(context)
-      const isUntrusted = typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips
-      return headers !== undefined && hasForwardedFor({ headers }) && isUntrusted
-    },
-    trustsAnyProxy: (context) => {
-      const { app } = requestOf(context)
-      return typeof app?.get === 'function' && app.get('trust proxy') === true
+    forwardedOf: (context) => {
+      const { app, headers = {}, socket } = requestOf(context)
+      return forwardedIn({ headers, socket }, typeof app?.get === 'function' ? app.get('trust proxy') : undefined)
     },
     // A socket has many messages, and an operation many resolvers: each has a context of its own.
     requestOf: (context) => (context.getType() === 'http' ? requestOf(context) : context),

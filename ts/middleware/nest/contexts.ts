@@ -19,9 +19,8 @@ interface ClientConnection {
 /** The part of a request or of a client that the guard uses: of Express, Fastify or a socket. */
 export interface NestRequest extends Partial<NodeRequest>, ClientConnection {
   readonly ip?: string
-  readonly ips?: readonly string[]
   readonly app?: { get(setting: string): unknown }
-  readonly socket?: ClientConnection
+  readonly socket?: ClientConnection & { readonly remoteAddress?: string | undefined }
 }
 
 /** The state of a WebSocket that is closing. */

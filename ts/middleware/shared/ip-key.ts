@@ -1,5 +1,6 @@
 import { TollgateError } from '../../api/error.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../../input/options.js'
+import { embeddedIpv4, GROUPS, type Groups, groupsOf, isIpv4, isLocalNat64, withoutPort } from './ip-address.js'
 
 /** The options of {@link ipKey}. */
 export interface IpKeyOptions {
@@ -13,13 +14,8 @@ export interface IpKeyOptions {
 /** The default number of bits of an IPv6 address that make a key. */
 const DEFAULT_PREFIX = 56
 
-/** The number of groups in an IPv6 address, and the bits of each. */
-const GROUPS = 8
+/** The bits of a group of an IPv6 address. */
 const GROUP_BITS = 16
-
-const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
-const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`)
-const GROUP = /^[\da-f]{1,4}$/i
 
 /**
  * Makes a key from a client address.
@@ -27,8 +23,11 @@ const GROUP = /^[\da-f]{1,4}$/i
  * - An IPv4 address is its own key.
  * - The key of an IPv6 address is its network: a client that has one address has the whole
  *   network, and could otherwise use a new address for each request.
- * - An IPv4-mapped address (`::ffff:192.0.2.1`) has the key of the IPv4 address. A zone (`%eth0`)
- *   is ignored.
+ * - An IPv6 address that contains the IPv4 address of its client has the key of that IPv4 address:
+ *   IPv4-mapped (`::ffff:192.0.2.1`), IPv4-compatible, SIIT, NAT64, 6to4 and Teredo. Otherwise all
+ *   IPv4 clients behind a translator would share one key.
+ * - A port (`192.0.2.1:61598`, `[2001:db8::1]:443`), brackets, a zone (`%eth0`) and spaces around
+ *   the address are ignored. Some load balancers write ports into `X-Forwarded-For`.
  *
  * Pass only an address from a trusted source: a client can write anything into `X-Forwarded-For`.
  *
@@ -38,6 +37,7 @@ const GROUP = /^[\da-f]{1,4}$/i
  *
  * @example
  * ipKey('::ffff:192.0.2.1')            // 192.0.2.1
+ * ipKey('192.0.2.1:61598')             // 192.0.2.1
  * ipKey('2001:db8:0:7f01::1')          // 2001:db8:0:7f00:0:0:0:0/56
  * ipKey('2001:db8::1', { prefix: 64 }) // 2001:db8:0:0:0:0:0:0/64
  */
@@ -55,17 +55,33 @@ export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): st
       'key cannot be made: the request has no client address: pass a key function that needs none',
     )
   }
-  if (typeof ip === 'string') {
-    if (IPV4.test(ip)) {
-      return ip
-    }
-    const groups = groupsOf(ip.split('%', 1)[0] as string)
-    if (groups !== undefined) {
-      return isMapped(groups) ? mapped(groups) : network(groups, prefix)
-    }
+  if (typeof ip !== 'string') {
+    throw invalid('INVALID_KEY', 'key cannot be made: the client address', 'must be a text', ip)
   }
-  // The message does not quote the text, which may be anything.
-  throw invalid('INVALID_KEY', 'key cannot be made: the client address', 'must be an IPv4 or IPv6 address', {})
+  // Most addresses have this form.
+  if (isIpv4(ip)) {
+    return ip
+  }
+  const address = withoutPort(ip.trim())
+  if (isIpv4(address)) {
+    return address
+  }
+  const groups = groupsOf(address.split('%', 1)[0] as string)
+  if (groups === undefined) {
+    throw new TollgateError('INVALID_KEY', `key cannot be made: the client address ${mistakeIn(ip)}`)
+  }
+  return embeddedIpv4(groups) ?? network(groups, isLocalNat64(groups) ? GROUPS * GROUP_BITS : prefix)
+}
+
+/** The reason why a text is no address. It does not quote the text, which may be anything. */
+function mistakeIn(text: string): string {
+  if (text.includes(',')) {
+    return 'is a list of addresses: pass the one that your own proxy has written, usually the last'
+  }
+  if (text.includes('/')) {
+    return 'is a network or a URL: pass one address'
+  }
+  return 'is a text that is no IPv4 or IPv6 address, with or without a port, such as a host name'
 }
 
 function prefixOf(options: unknown): number {
@@ -73,60 +89,8 @@ function prefixOf(options: unknown): number {
   return wholeNumber('INVALID_OPTION', 'ipKey: prefix', prefix, 1, GROUPS * GROUP_BITS)
 }
 
-/** The eight numbers of an IPv6 address; `undefined` if the text is not one. */
-function groupsOf(text: string): number[] | undefined {
-  const halves = text.split('::')
-  if (halves.length > 2) {
-    return undefined
-  }
-  const isWhole = halves.length === 1
-  const head = numbersOf(halves[0] as string, isWhole)
-  const tail = isWhole ? [] : numbersOf(halves[1] as string, true)
-  if (head === undefined || tail === undefined) {
-    return undefined
-  }
-  const missing = GROUPS - head.length - tail.length
-  // `::` replaces at least one group.
-  if (isWhole ? missing !== 0 : missing < 1) {
-    return undefined
-  }
-  return [...head, ...new Array<number>(missing).fill(0), ...tail]
-}
-
-/**
- * The numbers of groups separated by colons. The last two groups may be written as an IPv4 address.
- */
-function numbersOf(text: string, isLast: boolean): number[] | undefined {
-  if (text === '') {
-    return []
-  }
-  const words = text.split(':')
-  const last = words.at(-1) as string
-  const isMixed = isLast && IPV4.test(last)
-  const groups = isMixed ? words.slice(0, -1) : words
-  if (!groups.every((word) => GROUP.test(word))) {
-    return undefined
-  }
-  const numbers = groups.map((word) => Number.parseInt(word, 16))
-  if (isMixed) {
-    const [a, b, c, d] = last.split('.').map(Number) as [number, number, number, number]
-    numbers.push(a * 256 + b, c * 256 + d)
-  }
-  return numbers
-}
-
-/** Whether an address is IPv4-mapped: `::ffff:0:0/96`. */
-function isMapped(groups: readonly number[]): boolean {
-  return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
-}
-
-function mapped(groups: readonly number[]): string {
-  const [high, low] = groups.slice(6) as [number, number]
-  return [high >> 8, high & 255, low >> 8, low & 255].join('.')
-}
-
 /** The network of an address. It is not abbreviated, because it is only used as a key. */
-function network(groups: readonly number[], prefix: number): string {
+function network(groups: Groups, prefix: number): string {
   const kept = groups.map((group, index) => {
     const bits = Math.min(GROUP_BITS, Math.max(0, prefix - index * GROUP_BITS))
     return (group & (0xffff << (GROUP_BITS - bits)) & 0xffff).toString(16)

@@ -1,5 +1,6 @@
 import type { Decision } from '../../api/decision.js'
 import { timers } from '../../platform/timers.js'
+import type { ForwardedRequest } from './forwarded.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
 /** The headers of a response. */
@@ -20,11 +21,16 @@ export interface NodeResponse extends NodeHeaders {
 /** The part of a `node:http` or `node:http2` request that middlewares use. */
 export interface NodeRequest {
   readonly headers: { readonly [name: string]: unknown }
+  readonly socket?: { readonly remoteAddress?: string | undefined } | undefined
 }
 
-/** Whether a request has `X-Forwarded-For`, set by a proxy or by the client itself. */
-export function hasForwardedFor({ headers }: NodeRequest): boolean {
-  return headers['x-forwarded-for'] !== undefined
+/**
+ * The parts of a request that show whether its framework is configured for its proxies.
+ *
+ * @param trusted - The framework's setting: see {@link ForwardedRequest.trusted}.
+ */
+export function forwardedIn({ headers, socket }: NodeRequest, trusted?: unknown): Omit<ForwardedRequest, 'client'> {
+  return { forwardedFor: headers['x-forwarded-for'], peer: socket?.remoteAddress, trusted }
 }
 
 /**

@@ -4,6 +4,7 @@ import type { AbortSignalLike } from '../../api/wait.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
 import { isCountedAgain } from './counted-requests.js'
+import { type ForwardedRequest, proxyMistake } from './forwarded.js'
 import { type HeaderWriter, headerWriterFor, itemNameOf, type SetHeader, writeRetryAfter } from './headers.js'
 import { isInvalidInput, isReplacement, type RequestFunction, reasonFor } from './invalid-input.js'
 import { ipKey } from './ip-key.js'
@@ -40,10 +41,8 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly scopedKey?: (key: string, ...args: A) => string
   /** The client's address, as the framework reports it. */
   readonly addressOf?: (...args: A) => string | undefined
-  /** Whether a request came through a proxy that the framework is not configured to trust. */
-  readonly isProxyUntrusted?: (...args: A) => boolean
-  /** Whether the framework takes the client's address from a header that clients can write. */
-  readonly trustsAnyProxy?: (...args: A) => boolean
+  /** The parts of a request that show whether the framework is configured for its proxies. */
+  readonly forwardedOf?: (...args: A) => Omit<ForwardedRequest, 'client'>
   /** The framework's object for a request. Default: the first of the arguments. */
   readonly requestOf?: (...args: A) => object
   /** Returns a signal that is aborted when the client disconnects. Called only for `delay`. */
@@ -98,7 +97,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
   /** The writers of headers by tier, and the policies that they write. */
   readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
-  #hasCheckedProxy = false
   /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
@@ -325,27 +323,20 @@ export class RequestLimiter<A extends readonly unknown[]> {
   }
 
   #addressKey(args: A): string {
-    const { addressOf, isProxyUntrusted, trustsAnyProxy } = this.#adapter
-    if (!this.#hasCheckedProxy) {
-      // Once, because it is a setting of the app.
-      this.#hasCheckedProxy = true
-      if (trustsAnyProxy?.(...args)) {
-        this.#warnings.once(
-          'TOLLGATE_PERMISSIVE_PROXY',
-          'the framework is configured to trust every proxy: a client can write any address into X-Forwarded-For, and ' +
-            'so use a new key for each request\nSet the number of your proxies or their addresses (Express: trust proxy; ' +
-            'Koa: maxIpsCount), or pass a key function',
-        )
+    const { addressOf, forwardedOf } = this.#adapter
+    const client = addressOf?.(...args)
+    if (forwardedOf !== undefined) {
+      const forwarded = forwardedOf(...args)
+      // Most requests have no such header.
+      const mistake =
+        forwarded.forwardedFor === undefined && forwarded.trusted !== true
+          ? undefined
+          : proxyMistake({ ...forwarded, client })
+      if (mistake !== undefined) {
+        this.#warnings.once(mistake.code, mistake.message)
       }
     }
-    if (!this.#warnings.has('TOLLGATE_UNTRUSTED_PROXY') && isProxyUntrusted?.(...args)) {
-      this.#warnings.once(
-        'TOLLGATE_UNTRUSTED_PROXY',
-        'a request has X-Forwarded-For, but the framework is not configured to trust a proxy: all clients behind one ' +
-          "share one limit\nSet your framework's option (trust proxy, trustProxy, proxy), or pass a key function",
-      )
-    }
-    return ipKey(addressOf?.(...args))
+    return ipKey(client)
   }
 
   async #isRefunded(end: RequestEnd, args: A): Promise<boolean> {

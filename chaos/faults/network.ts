@@ -113,4 +113,49 @@ const slow: Fault = {
     }),
 }
 
-export const NETWORK_FAULTS: readonly Fault[] = [halfOpen, oneWay, lostAnswers, refused, latency, slow]
+/** The address leads to another, empty server from now on. */
+const MOVED: Promised = { errors: AWAY, mustSee: [], losses: 1, isSetBack: true, losesCount: true }
+
+const moved: Fault = {
+  name: 'moved',
+  title: 'the address leads to another server, and the old one, which becomes its replica, keeps the connection',
+  run: async (pace) => {
+    await using next = await RedisServer.start()
+    return await throughProxy(pace, MOVED, async (proxy, scene) => {
+      proxy.lead(next)
+      await scene.server.command('REPLICAOF', '127.0.0.1', next.port)
+      scene.healthy()
+      await sleep(pace.faultMs)
+      scene.expect((await next.command<string[]>('KEYS', '*')).length > 0, 'the new server is used')
+    })
+  },
+}
+
+const movedSilently: Fault = {
+  name: 'moved-silently',
+  title: 'the address leads to another server, and the old one no longer answers on its open connection',
+  isLong: true,
+  run: async (pace) => {
+    await using next = await RedisServer.start()
+    return await throughProxy(pace, { ...MOVED, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
+      proxy.lead(next)
+      scene.server.freeze()
+      scene.healthy()
+      await sleep(pace.faultMs)
+      scene.expect((await next.command<string[]>('KEYS', '*')).length > 0, 'the new server is used')
+      // A frozen server could not be stopped.
+      scene.server.thaw()
+    })
+  },
+}
+
+export const NETWORK_FAULTS: readonly Fault[] = [
+  halfOpen,
+  oneWay,
+  lostAnswers,
+  refused,
+  latency,
+  slow,
+  moved,
+  movedSilently,
+]

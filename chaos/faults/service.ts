@@ -175,6 +175,19 @@ const readOnly: Fault = {
     }),
 }
 
+const writesHeld: Fault = {
+  name: 'writes-held',
+  title: 'writes are held back, and other commands are answered (CLIENT PAUSE WRITE), as in a managed failover',
+  isLong: true,
+  run: (pace) =>
+    underLoad(pace, { promised: { errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] } }, async (scene) => {
+      await scene.server.command('CLIENT', 'PAUSE', 3_600_000, 'WRITE')
+      await sleep(pace.faultMs)
+      await scene.server.command('CLIENT', 'UNPAUSE')
+      scene.healthy()
+    }),
+}
+
 const USER = { username: 'limiter', password: 'known-to-both' }
 
 const noPermission: Fault = {
@@ -242,6 +255,7 @@ export const SERVICE_FAULTS: readonly Fault[] = [
   evicting,
   loading,
   readOnly,
+  writesHeld,
   noPermission,
   noReplicas,
   misconf,

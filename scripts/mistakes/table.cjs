@@ -5,7 +5,13 @@
  */
 
 /** The request and the response of a user who is not logged in. */
-const request = { headers: {}, ip: '192.0.2.1', app: { get: () => false }, query: {} }
+const request = {
+  headers: {},
+  ip: '192.0.2.1',
+  socket: { remoteAddress: '192.0.2.1' },
+  app: { get: () => false },
+  query: {},
+}
 
 /** A response that sends nothing. It calls `done` when it is answered. */
 function responseTo(done) {
@@ -260,14 +266,18 @@ function mistakesOf(tollgate, rateLimit) {
     ],
     [() => rateLimit({ limiter: login, key: () => 'ann' }), /key must be an object: { ip, account }/],
     [() => rateLimit({ limiter: login, key: (req) => ({ ip: req.ip }) }), /key\.account must be a string/],
-    [() => rateLimit({ limiter }), /Set your framework's option \(trust proxy/, { 'x-forwarded-for': '192.0.2.9' }],
+    [
+      () => rateLimit({ limiter }),
+      /Set the addresses of your proxies \(Express: trust proxy/,
+      { 'x-forwarded-for': '192.0.2.9' },
+    ],
   ]
   /** Settings and middlewares of an app that admit clients too often, or count them twice. */
   const apps = [
     [
       "app.set('trust proxy', true).use(rateLimit({ limiter }))",
       () => through(rateLimit({ limiter }), { ...request, app: { get: () => true } }),
-      /number of your proxies or their addresses \(Express: trust proxy/,
+      /Set the addresses of your proxies \(Express: trust proxy/,
     ],
     [
       'app.use(rateLimit({ limiter }), rateLimit({ limiter }))',

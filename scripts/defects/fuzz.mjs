@@ -70,7 +70,7 @@ export default {
     'return Math.ceil(delayMs)',
   ],
   'ip-key: nine groups': [
-    'ts/middleware/shared/ip-key.ts',
+    'ts/middleware/shared/ip-address.ts',
     'isWhole ? missing !== 0 : missing < 1',
     'isWhole ? missing > 0 : missing < 1',
   ],

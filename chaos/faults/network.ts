@@ -113,40 +113,41 @@ const slow: Fault = {
     }),
 }
 
-/** The address leads to another, empty server from now on. */
-const MOVED: Promised = { errors: AWAY, mustSee: [], losses: 1, isSetBack: true, losesCount: true }
+/**
+ * The address leads to another, empty server from now on, which is used.
+ *
+ * @param leave - Ends the service of the old server, whose connection stays.
+ */
+function moving(
+  leave: (server: RedisServer, next: RedisServer) => Promise<unknown>,
+  mustSee: Promised['errors'],
+): Fault['run'] {
+  const promised: Promised = { errors: AWAY, mustSee, losses: 1, isSetBack: true, losesCount: true }
+  return async (pace) => {
+    await using next = await RedisServer.start()
+    return await throughProxy(pace, promised, async (proxy, { server, healthy, expect }) => {
+      proxy.lead(next)
+      await leave(server, next)
+      healthy()
+      await sleep(pace.faultMs)
+      expect((await next.command<string[]>('KEYS', '*')).length > 0, 'the new server is used')
+      // A frozen server could not be stopped.
+      server.thaw()
+    })
+  }
+}
 
 const moved: Fault = {
   name: 'moved',
   title: 'the address leads to another server, and the old one, which becomes its replica, keeps the connection',
-  run: async (pace) => {
-    await using next = await RedisServer.start()
-    return await throughProxy(pace, MOVED, async (proxy, scene) => {
-      proxy.lead(next)
-      await scene.server.command('REPLICAOF', '127.0.0.1', next.port)
-      scene.healthy()
-      await sleep(pace.faultMs)
-      scene.expect((await next.command<string[]>('KEYS', '*')).length > 0, 'the new server is used')
-    })
-  },
+  run: moving((server, next) => server.command('REPLICAOF', '127.0.0.1', next.port), []),
 }
 
 const movedSilently: Fault = {
   name: 'moved-silently',
   title: 'the address leads to another server, and the old one no longer answers on its open connection',
   isLong: true,
-  run: async (pace) => {
-    await using next = await RedisServer.start()
-    return await throughProxy(pace, { ...MOVED, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
-      proxy.lead(next)
-      scene.server.freeze()
-      scene.healthy()
-      await sleep(pace.faultMs)
-      scene.expect((await next.command<string[]>('KEYS', '*')).length > 0, 'the new server is used')
-      // A frozen server could not be stopped.
-      scene.server.thaw()
-    })
-  },
+  run: moving(async (server) => server.freeze(), ['STORE_TIMEOUT']),
 }
 
 export const NETWORK_FAULTS: readonly Fault[] = [

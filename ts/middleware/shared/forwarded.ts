@@ -1,8 +1,8 @@
 import type { WarningCode } from '../../platform/warning.js'
 
-/** A request with `X-Forwarded-For`, and how its framework takes the client's address from it. */
+/** The parts of a request, and of its framework's settings, that decide the client's address. */
 export interface ForwardedRequest {
-  /** The header's value. */
+  /** The value of `X-Forwarded-For`. */
   readonly forwardedFor: unknown
   /** The address of the other end of the connection. */
   readonly peer: string | undefined
@@ -28,7 +28,7 @@ const ADVICE =
 /**
  * The mistake in a framework's settings that a request shows, if it shows one.
  *
- * A client can write the header, too, so a request may show a mistake that there is not.
+ * A client can write the header, too. So the settings may be right although a request shows a mistake.
  */
 export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedRequest): ProxyMistake | undefined {
   if (trusted === true) {
@@ -37,7 +37,8 @@ export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedR
       `use a new key for each request\n${ADVICE}`
     return { code: 'TOLLGATE_PERMISSIVE_PROXY', message }
   }
-  const entries = entriesOf(forwardedFor)
+  // Most requests have no such header.
+  const entries = forwardedFor === undefined ? [] : entriesOf(forwardedFor)
   if (entries.length === 0) {
     return undefined
   }
@@ -50,9 +51,8 @@ export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedR
   }
   if (typeof trusted === 'number' && entries.length < trusted) {
     const message =
-      `the framework is configured to trust ${trusted} proxies, but a request has only ${entries.length} addresses in ` +
-      'X-Forwarded-For: if there are fewer proxies, a client can write its own address, and so use a new key for each ' +
-      `request\n${ADVICE}`
+      `the framework trusts ${trusted} proxies, but X-Forwarded-For of a request has fewer addresses ` +
+      `(${entries.length}): if there are fewer proxies, a client can write its own address\n${ADVICE}`
     return { code: 'TOLLGATE_TOO_MANY_PROXIES', message }
   }
   return undefined

@@ -326,12 +326,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     const { addressOf, forwardedOf } = this.#adapter
     const client = addressOf?.(...args)
     if (forwardedOf !== undefined) {
-      const forwarded = forwardedOf(...args)
-      // Most requests have no such header.
-      const mistake =
-        forwarded.forwardedFor === undefined && forwarded.trusted !== true
-          ? undefined
-          : proxyMistake({ ...forwarded, client })
+      const mistake = proxyMistake({ ...forwardedOf(...args), client })
       if (mistake !== undefined) {
         this.#warnings.once(mistake.code, mistake.message)
       }

@@ -226,6 +226,13 @@ impl Rate {
         Arc::ptr_eq(&state.numbers, &self.shared)
     }
 
+    /// Whether the state has equal numbers, apart from slots ahead. Not inlined: nearly all states
+    /// share the numbers.
+    #[cold]
+    fn has_numbers_of(&self, state: &RateState) -> bool {
+        state.numbers.with_scheduled_until(0) == self.numbers
+    }
+
     /// Whether the state has this policy's numbers and no slot ahead.
     #[inline]
     fn wrote(&self, state: &RateState) -> bool {
@@ -261,7 +268,7 @@ impl Rate {
             if state.awaits_slot(now) {
                 return None;
             }
-            if state.numbers.with_scheduled_until(0) != self.numbers {
+            if !self.has_numbers_of(state) {
                 let used = state.numbers.used(state.arrival, now);
                 let fits = self.levels.admit(used, cost);
                 return fits.then(|| self.time_of(used).after(now));
@@ -399,12 +406,12 @@ impl<T: RateBased> Algorithm for T {
     }
 
     fn rewrites(&self, state: &RateState, _: Micros) -> Rewrites {
-        let RateNumbers { period, units, burst, lingers, .. } = self.rate().numbers;
-        let own = &state.numbers;
-        let is_same =
-            || (own.period, own.units, own.burst, own.lingers) == (period, units, burst, lingers);
-        let is_own = Arc::ptr_eq(own, &self.rate().shared) || is_same();
-        if is_own { Rewrites::Never } else { Rewrites::IfAdmitted }
+        let rate = self.rate();
+        if rate.shares_numbers(state) || rate.has_numbers_of(state) {
+            Rewrites::Never
+        } else {
+            Rewrites::IfAdmitted
+        }
     }
 
     #[inline(always)]

@@ -162,7 +162,7 @@ test('a closed store is CLOSED, and closing a limiter settles its pending calls'
   const store = newStore({ commandTimeoutMs: 2_000 })
   const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const another = fallbackLimiter(store, POLICY, 'allow')
-  const calls = [limiter.take('a'), limiter.take('a', 9), limiter.peek('a')]
+  const calls = [limiter.take('a'), limiter.take('a', 21), limiter.peek('a')]
   await limiter.close()
   const decisions = await Promise.all(calls)
   expect(decisions.map(({ status, source }) => `${status} ${source}`)).toEqual([

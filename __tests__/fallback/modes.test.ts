@@ -1,5 +1,5 @@
 /** The result of each operation in each mode of `onStoreFailure`, in each kind of outage. */
-import { gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { failing, fallbackLimiter, knownDown } from './help.js'
 
@@ -63,7 +63,7 @@ describe.each(OUTAGES)('$name', (away) => {
         code: 'WAIT_TOO_LONG',
         charged: false,
         message:
-          "the store is down, and onStoreFailure: 'refuse' schedules no slots; try again later, or use onTooLong: 'resolve'",
+          "the store is down, and onStoreFailure schedules no slot for this call; try again later, or use onTooLong: 'resolve'",
         decision: { ...answer, retryAfterMs: 1_000 },
       })
     })
@@ -117,7 +117,62 @@ describe.each(OUTAGES)('$name', (away) => {
       })
       expect(await limiter.take('a', 2)).toMatchObject({ status: 'refused', source: 'fallback', remaining: 1 })
       expect(await limiter.take('a', { cost: 1, tag: 'b' })).toMatchObject({ status: 'allowed-last' })
-      expect(await limiter.take('a', 6)).toMatchObject({ status: 'impossible', source: 'fallback' })
+      expect(await limiter.take('a', 21)).toMatchObject({ status: 'impossible', source: 'fallback' })
+    })
+
+    test('a cost that the share can never admit, and the limiter can, is refused with a time to try again', async () => {
+      const limiter = open()
+      const undecided = { status: 'refused', retryAfterMs: 1_000, source: 'none', capacity: 20 }
+      const never = { status: 'impossible', retryAfterMs: null, source: 'fallback', capacity: 5 }
+      for (const [cost, expected] of [
+        [6, undecided],
+        [20, undecided],
+        [21, never],
+      ] as const) {
+        expect(await limiter.take('a', cost)).toMatchObject(expected)
+        expect(await limiter.take('a', { cost, tag: 'b' })).toMatchObject(expected)
+        expect(await limiter.peek('a', cost)).toMatchObject(expected)
+        expect(await limiter.takeMany(['a', 'b'], [cost, 1])).toMatchObject([expected, { status: 'allowed' }])
+        expect(await limiter.reserve('a', cost)).toMatchObject({ allowed: false, decision: expected })
+        const { code, decision } = await rejectionOf(limiter.wait('a', { cost }))
+        expect([code, decision]).toEqual(['WAIT_TOO_LONG', expect.objectContaining(expected)])
+      }
+      expect(await limiter.takeUpTo('a', 20)).toMatchObject({ granted: 5, source: 'fallback' })
+      // Refusals took nothing, and an extension is one of the calls.
+      const reserved = await limiter.reserve('c', 1)
+      const extend = (units: number) => reserved.allowed && reserved.extend(units)
+      expect(await extend(20)).toMatchObject({ extended: false, reason: 'refused', decision: undecided })
+      expect(await extend(21)).toMatchObject({ extended: false, reason: 'refused', decision: never })
+      expect(await extend(4)).toMatchObject({ extended: true, units: 5 })
+    })
+
+    test('of several limits, the ones without room in the share decide', async () => {
+      const policies = {
+        burst: gcra({ limit: 100, period: '1h', burst: 8 }),
+        daily: fixedWindow({ limit: 40, window: '1d' }),
+      }
+      const limiter = fallbackLimiter(away.store(), policies, QUARTER)
+      expect(await limiter.take('a', 3)).toMatchObject({ status: 'refused', source: 'none' })
+      expect(await limiter.take('a', 9)).toMatchObject({ status: 'impossible', policy: 'burst', source: 'fallback' })
+      expect(await limiter.take('a', 2)).toMatchObject({ allowed: true, source: 'fallback' })
+    })
+
+    test('an override of the share counts, too: its numbers may admit more than the limiter does', async () => {
+      const limiter = fallbackLimiter(away.store(), fixedWindow({ limit: 20, window: '1h' }), QUARTER)
+      expect(await limiter.override('a', { limit: 42 }, { ttl: '1h' })).toBe('fallback')
+      expect(await limiter.take('a', 42)).toMatchObject({ status: 'refused', source: 'none' })
+      expect(await limiter.take('a', 44)).toMatchObject({ status: 'impossible', source: 'fallback' })
+      expect(await limiter.take('a', 10)).toMatchObject({ status: 'allowed-last', source: 'fallback' })
+    })
+
+    test('a permit of more units than the share has is refused, with a time', async () => {
+      const limiter = fallbackLimiter(away.store(), concurrency({ limit: 8 }), QUARTER)
+      const refused = { allowed: false, decision: { status: 'refused', retryAfterMs: 1_000, source: 'none' } }
+      expect(await limiter.acquire('a', { cost: 8 })).toMatchObject(refused)
+      expect(await limiter.acquire('a', { cost: 8, maxWaitMs: '1h' })).toMatchObject(refused)
+      expect(await limiter.acquire('a', { cost: 9 })).toMatchObject({ decision: { status: 'impossible' } })
+      await using permit = await limiter.acquire('a', { cost: 2 })
+      expect(permit.allowed).toBe(true)
     })
 
     test('the share decides takeMany, takeUpTo, peek and penalize', async () => {
@@ -145,7 +200,7 @@ describe.each(OUTAGES)('$name', (away) => {
       for (const [index, slot] of slots.slice(1).entries()) {
         expect(slot - (slots[index] as number)).toBeGreaterThanOrEqual(40_000)
       }
-      const { code, decision } = await rejectionOf(limiter.wait('a', { cost: 2 }))
+      const { code, decision } = await rejectionOf(limiter.wait('a', { cost: 5 }))
       expect(code).toBe('WAIT_TOO_LONG')
       expect(decision).toMatchObject({ status: 'impossible', source: 'fallback' })
     })

@@ -1,6 +1,6 @@
 /** Requests without a decision, in each framework. */
 import type { Decision, OnStoreFailure } from '../../ts/index.js'
-import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
+import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError, tiers } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { FRAMEWORKS, type Framework, passing, type ServedApp } from './frameworks.js'
@@ -8,10 +8,12 @@ import { warningsOf } from './warnings.js'
 
 const open: ServedApp[] = []
 let store: RedisStore
+let port: number
 let prefixes = 0
 
 beforeAll(async () => {
   const server = await RedisServer.start()
+  port = Number(new URL(server.url).port)
   store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'before' })
   await until('it has answered', () => limiter.take('ann'))
@@ -45,11 +47,50 @@ function fieldsOf({ headers }: Response): string[] {
 describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (_, framework) => {
   test('while the store is away requests fail with 503, and none gets through', async () => {
     const { get, route } = await serve(framework, { limiter: limiterOf() })
-    const response = await get()
-    expect(response.status).toBe(503)
-    expect(await response.text()).not.toContain('ann')
-    expect(fieldsOf(response)).toEqual([])
+    const warnings = await warningsOf(async () => {
+      for (const _ of [1, 2]) {
+        const response = await get()
+        expect(response.status).toBe(503)
+        expect(fieldsOf(response)).toEqual([])
+        // A default error handler may send the message and the stack of an error.
+        const body = await response.text()
+        expect(body).toMatch(/service unavailable/i)
+        for (const secret of ['ann', '127.0.0.1', 'localhost', String(port), 'Redis', 'ECONNREFUSED', 'refused']) {
+          expect(body).not.toContain(secret)
+        }
+      }
+    })
     expect(route).not.toHaveBeenCalled()
+    // The process learns the reason, once.
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_NO_DECISION'])
+    expect(warnings[0]?.message).toMatch(/^tollgate\/\w+: a request was answered with 503: /)
+    expect(warnings[0]?.message).toContain(String(port))
+  })
+
+  test('an error of the program is 500, and says what is wrong', async () => {
+    const policies = tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 9, period: '1s' }) })
+    const closed = new RateLimiter(gcra({ limit: 1, period: '1s' }))
+    await closed.close()
+    for (const [options, code, reason] of [
+      [{ limiter: new RateLimiter(policies), tier: () => 'gold' }, 'INVALID_OPTION', /"free", "pro", got "gold"/],
+      [{ limiter: closed }, 'CLOSED', /the limiter has been closed/],
+    ] as const) {
+      const { get, route } = await serve(framework, options)
+      const warnings = await warningsOf(async () => {
+        const response = await get()
+        expect(response.status).toBe(500)
+        expect(await response.text()).not.toMatch(/unavailable|try again/i)
+      })
+      expect(route).not.toHaveBeenCalled()
+      expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_NO_DECISION'])
+      expect(warnings[0]?.message).toMatch(reason)
+      // It is the framework's to handle, unchanged.
+      const errors: unknown[] = []
+      const onError = passing(framework, (error) => errors.push(error))
+      await (await serve(framework, { ...options, onError })).get()
+      expect(errors).toEqual([expect.objectContaining({ name: 'TollgateError', code })])
+      expect(errors[0]).not.toHaveProperty('status')
+    }
   })
 
   test("a limiter in mode 'allow' admits requests, without header fields: nothing was counted", async () => {

@@ -125,6 +125,22 @@ describe('the fields', () => {
     })
   })
 
+  test.each(['draft-8', 'draft-11'] as const)(
+    '%s: for a cost that never fits have no time, which would not help',
+    async (form) => {
+      const { limiter } = limiterOf({
+        burst: fixedWindow({ limit: 5, window: '1m' }),
+        daily: fixedWindow({ limit: 50, window: '1d' }),
+      })
+      await limiter.take('ann', 2)
+      const decision = await limiter.take('ann', 6)
+      expect(decision.status).toBe('impossible')
+      expect(written(form, limiter.policies, decision)).toMatchObject({
+        RateLimit: '"burst";r=3, "daily";r=48;t=86400',
+      })
+    },
+  )
+
   test('are integers of structured fields, however large the limits', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: Number.MAX_SAFE_INTEGER, window: '1d' }))
     const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
@@ -222,13 +238,12 @@ describe('the effective window of draft 11', () => {
   })
 
   test('is the whole window of a fresh key', async () => {
-    const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
-    expect(await itemOf(limiter, 6)).toBe('"default";r=5;t=60')
-    expect(written('draft-8', limiter.policies, await limiter.take('ann', 6))).toMatchObject({
-      RateLimit: '"default";r=5;t=0',
-    })
-    const rate = limiterOf(gcra({ limit: 10, period: '10s', burst: 20 })).limiter
-    expect(await itemOf(rate, 21)).toBe('"default";r=20;t=20')
+    for (const policy of [fixedWindow({ limit: 5, window: '1m' }), gcra({ limit: 5, period: '1m' })]) {
+      const { limiter } = limiterOf(policy)
+      const decision = await limiter.peek('ann', 1)
+      expect(written('draft-11', limiter.policies, decision)).toMatchObject({ RateLimit: '"default";r=5;t=60' })
+      expect(written('draft-8', limiter.policies, decision)).toMatchObject({ RateLimit: '"default";r=5;t=0' })
+    }
   })
 
   test.each<[string, Policy]>([

@@ -47,9 +47,18 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     })
   })
 
-  test('a cost that never fits is a violation, too', async () => {
-    const get = await serve(framework, { limiter: new RateLimiter(policies), cost: 5 })
-    expect(await problemOf(await get())).toMatchObject({ 'violated-policies': ['burst', 'daily'] })
+  test('a cost that never fits is too large, and not too early', async () => {
+    const get = await serve(framework, { limiter: new RateLimiter(policies), cost: 5, statusCode: 420 })
+    const refused = await get()
+    expect(refused.status).toBe(413)
+    expect(refused.headers.get('retry-after')).toBeNull()
+    expect(await problemOf(refused)).toEqual({
+      type: 'about:blank',
+      title: 'Content Too Large',
+      status: 413,
+      detail: 'This request costs more than its limit can ever allow. Do not send it again unchanged.',
+      'violated-policies': ['burst', 'daily'],
+    })
   })
 
   test('a blocked key is an abnormal usage', async () => {
@@ -67,7 +76,9 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     const messages = ['slow down', { instance: '/quota/7', title: 'Slow down' }]
     const message = (...args: unknown[]) => messages[(args.at(-1) as Decision).allowed ? 2 : next++]
     let next = 0
-    const get = await serve(framework, { limiter: new RateLimiter(policies), cost: 3, statusCode: 420, message })
+    const limiter = new RateLimiter(policies)
+    await limiter.take('ann', 2)
+    const get = await serve(framework, { limiter, statusCode: 420, message })
     expect(await problemOf(await get())).toMatchObject({ status: 420, detail: 'slow down' })
     const second = (await problemOf(await get())) as object
     expect(second).toMatchObject({ type: `${REGISTRY}#quota-exceeded`, title: 'Slow down', instance: '/quota/7' })

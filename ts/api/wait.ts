@@ -130,7 +130,7 @@ function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxW
   const { policy, capacity, source } = decision
   const under = policy === 'default' ? '' : ` under ${shown(policy)}`
   if (source === 'none') {
-    return "the store is down, and onStoreFailure: 'refuse' schedules no slots; try again later, or use onTooLong: 'resolve'"
+    return "the store is down, and onStoreFailure schedules no slot for this call; try again later, or use onTooLong: 'resolve'"
   }
   switch (decision.status) {
     case 'impossible':

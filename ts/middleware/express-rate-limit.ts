@@ -17,6 +17,7 @@ import { checkCount, invalid, optionsOf, prefixOf } from '../input/options.js'
 import { Warnings } from '../platform/warning.js'
 import { fixedWindow } from '../policies/fixed-window.js'
 import { policySetOf } from '../policies/policy-set.js'
+import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
 
 /** The options of a {@link TollgateStore}. */
 export interface TollgateStoreOptions {
@@ -72,7 +73,9 @@ const DIGEST_PREFIX = 'sha256:'
  * Every method that returns a promise, except `decrement`, rejects with a `TollgateError`:
  * `CLOSED`; `INVALID_OPTION` until the store is passed to a `rateLimit()`; over Redis also
  * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, which the option
- * `passOnStoreError` handles.
+ * `passOnStoreError` handles. Without it Express answers such an error of `increment` with status 503.
+ * Express may send its message to the client, so the failure itself is its `cause`. The first one emits a
+ * process warning with the code `TOLLGATE_NO_DECISION`.
  *
  * @example
  * app.use(rateLimit({ windowMs: 60_000, limit: 100, store: new TollgateStore({ store: redis, prefix: 'api' }) }))
@@ -166,7 +169,14 @@ export class TollgateStore {
         `keyGenerator returned ${key === '' ? 'an empty string' : typeof key}: ${advice}`,
       )
     }
-    return this.#hitsOf(await backend.take(keyOf(key), 1))
+    try {
+      return this.#hitsOf(await backend.take(keyOf(key), 1))
+    } catch (error) {
+      if (isStoreFailure(error)) {
+        this.#warnings.once('TOLLGATE_NO_DECISION', `a hit was not counted: ${error.message}`)
+      }
+      throw errorForFramework(error)
+    }
   }
 
   /**

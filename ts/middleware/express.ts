@@ -9,8 +9,9 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
+import { errorForFramework } from './shared/store-failure.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -41,7 +42,7 @@ export type ExpressRateLimitOptions<K = string, N extends string = string> = Rat
     ) => Awaitable<unknown>
     /**
      * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: `next(error)`, with status 503.
+     * Default: `next(error)`, if the store failed with an error of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, request: Request, response: Response, next: NextFunction) => Awaitable<unknown>
   }
@@ -76,7 +77,7 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
       case 'pass':
         return next()
       case 'fail':
-        return onError ? onError(outcome.error, request, response, next) : next(withStatus(outcome.error))
+        return onError ? onError(outcome.error, request, response, next) : next(errorForFramework(outcome.error))
       case 'refuse': {
         const { decision } = outcome
         if (handler !== undefined) {

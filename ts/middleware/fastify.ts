@@ -11,8 +11,9 @@ import { attachDecision } from './shared/attach.js'
 import { mergedOptions } from './shared/merged-options.js'
 import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
 import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
+import { errorForFramework } from './shared/store-failure.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -47,7 +48,7 @@ export type FastifyRateLimitOptions<K = string, N extends string = string> = Rat
     readonly handler?: (request: FastifyRequest, reply: FastifyReply, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
      * Called if no decision could be made. If it sends no reply, the request continues. Default:
-     * throws the error, with status 503.
+     * throws the error; if the store failed, one of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, request: FastifyRequest, reply: FastifyReply) => Awaitable<unknown>
   }
@@ -103,7 +104,7 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
     applyOutcome(requestLimiter, outcome, args, reply.raw, replyHeaders(reply))
     if (outcome.kind === 'fail') {
       if (onError === undefined) {
-        throw withStatus(outcome.error)
+        throw errorForFramework(outcome.error)
       }
       await onError(outcome.error, request, reply)
     } else if (outcome.kind === 'refuse') {

@@ -10,6 +10,7 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { isStoreFailure } from './shared/store-failure.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -39,7 +40,7 @@ export type FetchRateLimitOptions<
     readonly handler?: (...args: [...request: FetchArgs<Rest>, decision: NotAllowed<N>]) => Awaitable<Response>
     /**
      * Called if no decision could be made. If it returns no response, the request continues.
-     * Default: a response with status 503 if the limiter failed; other errors are thrown.
+     * Default: a response with status 503 if the store failed; other errors are thrown.
      */
     readonly onError?: (error: unknown, ...args: FetchArgs<Rest>) => Awaitable<Response | undefined>
   }
@@ -111,7 +112,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
 }
 
 function unavailable(error: unknown): Response {
-  if (TollgateError.is(error)) {
+  if (isStoreFailure(error)) {
     return new Response('Service Unavailable', { status: 503 })
   }
   throw error

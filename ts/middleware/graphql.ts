@@ -78,7 +78,8 @@ export interface ApolloPlugin {
 /**
  * Limits the operations of a GraphQL Yoga server, or of another one with Envelop. A refused operation has
  * one error with `extensions.code` `'TOO_MANY_REQUESTS'` and `extensions.retryAfterMs`; Yoga answers it
- * with status 429 and the rate limit headers. The decision is the context's `rateLimit`.
+ * with status 429 and the rate limit headers. An operation whose cost can never fit has the code
+ * `'PAYLOAD_TOO_LARGE'`, status 413 and a `retryAfterMs` of `null`. The decision is the context's `rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *

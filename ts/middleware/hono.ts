@@ -8,7 +8,8 @@ import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -31,7 +32,7 @@ export type HonoRateLimitOptions<
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<Response | undefined>
     /**
      * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: throws the error, with a response of status 503.
+     * Default: throws the error; if the store failed, one with a response of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<Response | undefined>
   }
@@ -65,7 +66,7 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
     const args: HonoArgs = [context]
     const outcome = await requestLimiter.check(args)
     if (outcome.kind === 'fail' && onError === undefined) {
-      throw responding(withStatus(outcome.error))
+      throw errorFor(outcome.error)
     }
     const answer = async (): Promise<Response | undefined> => {
       if (outcome.kind === 'pass') {
@@ -99,9 +100,8 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
   }
 }
 
-/** Adds the `getResponse` method that Hono looks for to an error of the limiter. */
-function responding(error: unknown): unknown {
-  return error instanceof Error && 'status' in error && !('getResponse' in error)
-    ? Object.assign(error, { getResponse: () => new Response('Service Unavailable', { status: 503 }) })
-    : error
+/** The error that Hono gets. Its own error handling calls `getResponse`. */
+function errorFor(error: unknown): unknown {
+  const getResponse = () => new Response('Service Unavailable', { status: 503 })
+  return isStoreFailure(error) ? Object.assign(errorForFramework(error) as Error, { getResponse }) : error
 }

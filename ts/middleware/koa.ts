@@ -9,8 +9,9 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
+import { errorForFramework } from './shared/store-failure.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -34,7 +35,7 @@ export type KoaRateLimitOptions<K = string, N extends string = string> = RateLim
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
      * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: throws the error, with status 503.
+     * Default: throws the error; if the store failed, one of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<unknown>
   }
@@ -70,7 +71,7 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
         return next()
       case 'fail':
         if (onError === undefined) {
-          throw withStatus(outcome.error)
+          throw errorForFramework(outcome.error)
         }
         return onError(outcome.error, context, next)
       case 'refuse': {

@@ -8,6 +8,7 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
+import { isStoreFailure } from './shared/store-failure.js'
 import { checkAbsent } from './shared/without-http.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -45,7 +46,8 @@ export type SocketOptions<K, N extends string, A extends readonly unknown[]> = O
   KeyOrAddress<K, A> & {
     /**
      * Called if no decision could be made. Throws, or returns nothing to let the connection or the event
-     * pass. Default: it fails with status 503.
+     * pass. Default: it fails with status 503 if the store failed; otherwise with status 500, or with the error
+     * that a function has thrown.
      */
     readonly onError?: (error: unknown, ...args: A) => Awaitable<void>
   }
@@ -69,7 +71,7 @@ export type EventLimitOptions<K = string, N extends string = string, S extends S
 
 /** The `data` of an error, and the acknowledgement of a refused event that expects one. */
 export interface SocketRefusal {
-  /** As of HTTP: 429, 400 or 503. */
+  /** As of HTTP: 429, 400, 413, 503 or 500. */
   readonly status: number
   /** The message of the refusal. */
   readonly message: unknown
@@ -134,7 +136,8 @@ export function limitConnections<K, N extends string, S extends SocketLike = Soc
       const refusal = await refusalOf(requestLimiter, outcome, args, options.onError)
       next(refusal && errorOf(refusal))
     }
-    check().catch(next)
+    // The client gets the message of the error.
+    check().catch((error) => next(TollgateError.is(error) ? errorOf(PROGRAM_ERROR) : error))
   }
 }
 
@@ -164,17 +167,17 @@ export function limitEvents<K, N extends string, S extends SocketLike = SocketLi
           return handler(socket, event, outcome.decision as NotAllowed<N>)
         }
         const refusal = await refusalOf(requestLimiter, outcome, args, onError)
-        const acknowledge: unknown = event.at(-1)
         if (refusal === undefined) {
           next()
-        } else if (typeof acknowledge === 'function') {
-          // Without an answer the client would wait.
-          acknowledge(refusal)
-        } else {
+        } else if (!acknowledge(event, refusal)) {
           next(errorOf(refusal))
         }
       }
-      check().catch(next)
+      check().catch((error) => {
+        acknowledge(event, PROGRAM_ERROR)
+        // The socket emits it on the server.
+        next(error)
+      })
     })
   }
 }
@@ -206,7 +209,7 @@ async function refusalOf<A extends readonly unknown[]>(
         await onError(outcome.error, ...args)
         return undefined
       }
-      if (!TollgateError.is(outcome.error)) {
+      if (!isStoreFailure(outcome.error)) {
         throw outcome.error
       }
       return { status: 503, message: 'Service Unavailable' }
@@ -215,6 +218,19 @@ async function refusalOf<A extends readonly unknown[]>(
       return { status, message, retryAfterMs: outcome.decision.retryAfterMs }
     }
   }
+}
+
+/** What a client learns of an error of the program. */
+const PROGRAM_ERROR: SocketRefusal = { status: 500, message: 'Internal Server Error' }
+
+/** Answers an event, and returns whether it expects an answer. Without one its client would wait. */
+function acknowledge(event: SocketEvent, answer: SocketRefusal): boolean {
+  const respond: unknown = event.at(-1)
+  if (typeof respond !== 'function') {
+    return false
+  }
+  respond(answer)
+  return true
 }
 
 function errorOf(data: SocketRefusal): Error {

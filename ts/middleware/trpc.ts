@@ -6,11 +6,12 @@
 import { TRPCError, type TRPCMiddlewareFunction } from '@trpc/server'
 import { getHTTPStatusCodeFromError } from '@trpc/server/http'
 import type { Decision } from '../api/decision.js'
-import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { KeyRequired, NotAllowed } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { refusalCodeOf } from './shared/responses.js'
+import { isStoreFailure } from './shared/store-failure.js'
 import { type MessageRateLimitOptions, withoutHttp } from './shared/without-http.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -39,7 +40,7 @@ export type TrpcRateLimitOptions<K, N extends string, R, P extends string = 'rat
     readonly requestProperty?: P
     /**
      * Called if no decision could be made. Throws, or returns nothing to let the call pass. Default:
-     * throws a `TRPCError` with code `SERVICE_UNAVAILABLE`.
+     * throws a `TRPCError` with code `SERVICE_UNAVAILABLE` if the store failed; other errors are thrown unchanged.
      */
     readonly onError?: (error: unknown, call: R) => void | PromiseLike<void>
   }
@@ -79,7 +80,8 @@ const ADAPTER: FrameworkAdapter<[call: AnyCall]> = {
 
 /**
  * Limits the calls of procedures. A refused call fails with a `TRPCError` with code
- * `TOO_MANY_REQUESTS`, whose `cause` is a {@link RateLimitError}. The decision is `ctx.rateLimit`.
+ * `TOO_MANY_REQUESTS`, or `PAYLOAD_TOO_LARGE` if its cost can never fit, whose `cause` is a
+ * {@link RateLimitError}. The decision is `ctx.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -109,8 +111,11 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
       }
       case 'refuse': {
         const message = textOf((await requestLimiter.refusalFor(outcome.decision, args)).message)
-        const code = outcome.decision.source === 'none' ? 'SERVICE_UNAVAILABLE' : 'TOO_MANY_REQUESTS'
-        throw new TRPCError({ code, message, cause: new RateLimitError(message, outcome.decision) })
+        throw new TRPCError({
+          code: refusalCodeOf(outcome.decision),
+          message,
+          cause: new RateLimitError(message, outcome.decision),
+        })
       }
     }
     const { decision } = outcome
@@ -134,9 +139,9 @@ function textOf(message: unknown): string {
   return typeof message === 'string' ? message : JSON.stringify(message)
 }
 
-/** The error for a call without a decision. Errors of the user are thrown unchanged. */
+/** The error for a call without a decision. Errors of the program are thrown unchanged. */
 function failureOf(error: unknown): unknown {
-  return TollgateError.is(error)
+  return isStoreFailure(error)
     ? new TRPCError({ code: 'SERVICE_UNAVAILABLE', message: 'Service Unavailable', cause: error })
     : error
 }

@@ -12,6 +12,8 @@ export type WarningCode =
   | 'TOLLGATE_REFUND_FAILED'
   /** A request gave no valid key or cost. */
   | 'TOLLGATE_INVALID_INPUT'
+  /** A request was answered with an error, because its limiter could not decide. */
+  | 'TOLLGATE_NO_DECISION'
   /** In shadow mode a request could not be decided. */
   | 'TOLLGATE_OBSERVE_FAILED'
   /** The policies that a limiter should be updated to could not be read or used. */

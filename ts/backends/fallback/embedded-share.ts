@@ -9,6 +9,7 @@ import type { TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import type { FallbackResponder } from './fallback-backend.js'
+import { FixedResponses, limitNumbersOf } from './fixed-responses.js'
 import { shareOf, shareOfNumbers } from './share.js'
 
 /** The most keys held separately for one server, by all limiters of the process. */
@@ -17,6 +18,9 @@ const MAX_KEYS = 1_000_000
 /**
  * The embedded store as a fallback: it enforces a share of a limiter's numbers in this process.
  *
+ * A cost that the share could never admit, and the limiter's own numbers could, is left undecided: the
+ * call is refused as by `onStoreFailure: 'refuse'`.
+ *
  * All limiters of one prefix on one server share their counts, in all threads, for the lifetime of
  * the process.
  */
@@ -24,49 +28,65 @@ export class EmbeddedShare implements FallbackResponder {
   readonly #backend: MemoryBackend
   readonly #engine: Engine
   readonly #share: number
+  readonly #undecided: FixedResponses
+  /** The largest cost of each limit, under the limiter's own numbers and under the share. */
+  readonly #largestCosts: ReadonlyMap<string, { readonly whole: number; readonly shared: number }>
 
   /**
    * @param engine - The engine that counts.
    * @param address - The server that the share replaces.
-   * @param shared - The share of the limiter's policies.
+   * @param policySet - The limiter's policies.
    * @param share - The size of the share.
    * @param origin - Identifies the limiter in decision metadata.
-   * @throws {TollgateError} `INVALID_OPTION` while the prefix is open with other numbers.
+   * @throws {TollgateError} As {@link shareOf}; `INVALID_OPTION` while the prefix is open with other
+   * numbers.
    */
   static open(
     engine: Engine,
     address: string,
     prefix: string,
-    shared: PolicySet,
+    policySet: PolicySet,
     share: number,
     origin: object,
   ): EmbeddedShare {
+    const shared = shareOf(engine, policySet, share)
     // The colon separates the name from users' store names, which have none.
     const store = new engine.MemoryStore(MAX_KEYS, `fallback: ${address}`, false)
     const policies = compilePolicySet(engine, shared)
     const state = translated('INVALID_OPTION', `onStoreFailure: prefix ${JSON.stringify(prefix)}`, () => {
       return openState(store, prefix, policies)
     })
-    return new EmbeddedShare(engine, share, new MemoryBackend(engine, state, undefined, shared, origin))
+    return new EmbeddedShare(engine, share, policySet, new MemoryBackend(engine, state, undefined, shared, origin))
   }
 
-  private constructor(engine: Engine, share: number, backend: MemoryBackend) {
+  private constructor(engine: Engine, share: number, policySet: PolicySet, backend: MemoryBackend) {
     this.#engine = engine
     this.#share = share
     this.#backend = backend
+    this.#undecided = new FixedResponses(false, policySet, backend.origin)
+    const shared = limitNumbersOf(backend.policySet)
+    this.#largestCosts = new Map(
+      limitNumbersOf(policySet).map(({ name, capacity: whole }, index) => {
+        return [name, { whole, shared: shared[index]?.capacity ?? whole }]
+      }),
+    )
   }
 
   take(key: string, cost: number): Decision {
-    return withSource(this.#backend.take(key, cost))
+    return this.#answer(this.#backend.take(key, cost), cost, () => this.#undecided.take(key, cost))
   }
 
   takeBy(keys: Keys, cost: number): Decision {
-    return withSource(this.#backend.takeBy(keys, cost))
+    return this.#answer(this.#backend.takeBy(keys, cost), cost, () => this.#undecided.takeBy(keys, cost))
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
-    const results = this.#backend.takeMany(keys, costs)
-    return results.map((result) => (result instanceof TollgateError ? result : withSource(result)))
+    return this.#backend.takeMany(keys, costs).map((result, index) => {
+      const [key, cost] = [keys[index] as string, costs[index] as number]
+      return result instanceof TollgateError
+        ? result
+        : this.#answer(result, cost, () => this.#undecided.take(key, cost))
+    })
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
@@ -79,13 +99,12 @@ export class EmbeddedShare implements FallbackResponder {
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
     const reservation = this.#backend.schedule(keys, cost, maxWaitUs)
-    withSource(reservation.decision)
-    return reservation
+    return { ...reservation, decision: this.#answerBy(keys, reservation.decision, cost) }
   }
 
   openVariant(policySet: PolicySet, variant: VariantIndex): EmbeddedShare {
     const shared = shareOf(this.#engine, policySet, this.#share)
-    return new EmbeddedShare(this.#engine, this.#share, this.#backend.openVariant(shared, variant))
+    return new EmbeddedShare(this.#engine, this.#share, policySet, this.#backend.openVariant(shared, variant))
   }
 
   close(): void {
@@ -96,14 +115,35 @@ export class EmbeddedShare implements FallbackResponder {
     const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
     try {
       const result = this.#backend.execute(keys, operation)
-      withSource(result.decision)
-      return decidedAtMs === undefined ? result : { ...result, decidedAtMs }
+      const decision = this.#answerBy(keys, result.decision, costOf(operation))
+      return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
     } catch (error) {
       if (TollgateError.is(error) && error.code === 'STORE_FULL') {
         return this.#notApplied(keys)
       }
       throw error
     }
+  }
+
+  #answerBy(keys: Keys, decision: Decision, cost: number): Decision {
+    return this.#answer(decision, cost, () => this.#undecided.takeBy(keys, cost))
+  }
+
+  /** The decision of the share, or the refusal of a call that it cannot decide. */
+  #answer(decision: Decision, cost: number, refusal: () => Decision): Decision {
+    return decision.status === 'impossible' && this.#mayFit(decision, cost) ? refusal() : withSource(decision)
+  }
+
+  /** Whether the limiter's own numbers may admit a cost that a decision of the share calls impossible. */
+  #mayFit({ policies }: Decision, cost: number): boolean {
+    return Object.entries(policies).every(([name, { capacity, retryAfterMs }]) => {
+      if (retryAfterMs !== null) {
+        return true
+      }
+      const { whole, shared } = this.#largestCosts.get(name) as { whole: number; shared: number }
+      // Another capacity is a share of an override, whose number is below the next whole unit of the share.
+      return cost <= whole || (capacity !== shared && cost * this.#share < capacity + 1)
+    })
   }
 
   /** The result of a change that cannot be applied. */
@@ -119,6 +159,11 @@ function openState(store: EngineStore, prefix: string, policies: EnginePolicySet
   } catch {
     throw new Error('is open in this process with another policy or another share, and its counts are shared')
   }
+}
+
+/** The units that an operation needs at once. */
+function costOf(operation: Operation): number {
+  return 'cost' in operation ? operation.cost : 'units' in operation ? operation.units : 0
 }
 
 /** Sets the source of a decision that no caller has seen yet. */

@@ -12,6 +12,25 @@ import type { FallbackResponder } from './fallback-backend.js'
 /** The `retryAfterMs` of a refusal: the store may be up again by then. */
 const RETRY_AFTER_MS = 1_000
 
+/** The numbers of a limit. */
+interface LimitNumbers {
+  readonly name: string
+  /** The main number. */
+  readonly limit: number
+  /** The largest cost. */
+  readonly capacity: number
+}
+
+/** The numbers of each limit of a policy set, in order. */
+export function limitNumbersOf({ limits, policies, isSingle }: PolicySet): readonly LimitNumbers[] {
+  return limits.map(({ name, policy: index }) => {
+    const { name: policyName, policy } = policies[index] as PolicyEntry
+    // Among several policies a limit of slidingLogs is named `policy.limit`.
+    const own = isSingle ? name : name.slice(policyName.length + 1)
+    return { name, limit: mainNumberOf(policy, own), capacity: largestCostOf(policy, own) }
+  })
+}
+
 /**
  * Allows or refuses every call, and keeps no state.
  *
@@ -22,19 +41,13 @@ const RETRY_AFTER_MS = 1_000
 export class FixedResponses implements FallbackResponder {
   readonly #isAllowed: boolean
   readonly #origin: object
-  /** The name, the number and the largest cost of each limit, in order. */
-  readonly #limits: readonly (readonly [name: string, limit: number, capacity: number])[]
+  readonly #limits: readonly LimitNumbers[]
 
   /** @param origin - Identifies the limiter in decision metadata. */
-  constructor(isAllowed: boolean, { limits, policies, isSingle }: PolicySet, origin: object) {
+  constructor(isAllowed: boolean, policySet: PolicySet, origin: object) {
     this.#isAllowed = isAllowed
     this.#origin = origin
-    this.#limits = limits.map(({ name, policy: index }) => {
-      const { name: policyName, policy } = policies[index] as PolicyEntry
-      // Among several policies a limit of slidingLogs is named `policy.limit`.
-      const own = isSingle ? name : name.slice(policyName.length + 1)
-      return [name, mainNumberOf(policy, own), largestCostOf(policy, own)]
-    })
+    this.#limits = limitNumbersOf(policySet)
   }
 
   take(key: string, cost: number): Decision {
@@ -98,7 +111,7 @@ export class FixedResponses implements FallbackResponder {
 
   #decision(): Decision {
     const retryAfterMs = this.#isAllowed ? 0 : RETRY_AFTER_MS
-    const numbers = this.#limits.map(([name, limit, capacity]) => {
+    const numbers = this.#limits.map(({ name, limit, capacity }) => {
       return [name, { limit, capacity, used: 0, remaining: 0, retryAfterMs, resetAfterMs: 0 }] as const
     })
     const [policy, reported] = numbers[0] as (typeof numbers)[number]

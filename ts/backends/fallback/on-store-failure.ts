@@ -32,6 +32,10 @@ import { shareOf } from './share.js'
  * precision and modes stay. A share that reduces a number to 0 is `INVALID_OPTION`, except for
  * `initial` and `debt`.
  *
+ * A cost that the share could never admit, and the policies could, is refused as by `'refuse'`, with
+ * `source: 'none'`: the store may admit it later. A cost that the policies could never admit is
+ * `'impossible'`, as in the store.
+ *
  * The counts of the share belong to the process. Limiters of one prefix on one server share them,
  * in all threads, so they must have the same policies and the same share. The counts are kept
  * between outages. The share has no access to the store's counts, blocks and overrides. A call with
@@ -91,7 +95,9 @@ export function openBackend(
 ): LimiterBackend {
   const { address } = store
   const failure = onStoreFailureOf(onStoreFailure)
-  const share = typeof failure === 'object' ? sharePolicySet(store, policySet, failure.embedded.share) : undefined
+  if (typeof failure === 'object') {
+    shareOf(store.engine, policySet, failure.embedded.share)
+  }
   // The embedded store never fails. The option is still checked, so that tests can replace Redis
   // with it.
   if (failure === 'throw' || address === undefined || prefix === undefined) {
@@ -100,18 +106,14 @@ export function openBackend(
   const backend = store.open(prefix, policySet, tag)
   try {
     const fallback =
-      share === undefined
-        ? new FixedResponses(failure === 'allow', policySet, backend.origin)
-        : EmbeddedShare.open(store.engine, address, prefix, share.policySet, share.share, backend.origin)
+      typeof failure === 'object'
+        ? EmbeddedShare.open(store.engine, address, prefix, policySet, failure.embedded.share, backend.origin)
+        : new FixedResponses(failure === 'allow', policySet, backend.origin)
     return new FallbackBackend(backend, fallback, store.engine)
   } catch (error) {
     void backend.close()
     throw error
   }
-}
-
-function sharePolicySet({ engine }: Store, policySet: PolicySet, share: number) {
-  return { share, policySet: shareOf(engine, policySet, share) }
 }
 
 /** Checks {@link OnStoreFailure}. */

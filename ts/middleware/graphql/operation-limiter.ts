@@ -1,8 +1,9 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
-import { TollgateError } from '../../api/error.js'
 import { attachDecision } from '../shared/attach.js'
 import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
+import { refusalCodeOf } from '../shared/responses.js'
+import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
 
@@ -27,7 +28,8 @@ export type GraphqlRateLimitOptions<K = string, N extends string = string, C = u
   KeyRequired<K, [call: GraphqlCall<C>]> & {
     /**
      * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default:
-     * a `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503.
+     * a `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503 if the store failed, whose `cause` is the
+     * failure; other errors are thrown unchanged.
      */
     readonly onError?: (error: unknown, call: GraphqlCall<C>) => Awaitable<void>
   }
@@ -105,9 +107,11 @@ export class OperationLimiter {
       case 'refuse': {
         const { decision } = outcome
         const { message, status } = await this.#requestLimiter.refusalFor(decision, args)
-        const code = decision.source === 'none' ? 'SERVICE_UNAVAILABLE' : 'TOO_MANY_REQUESTS'
         const { retryAfterMs } = decision
-        return { error: this.#errorOf(code, message, status, headers, { retryAfterMs }), onEnd: nothing }
+        return {
+          error: this.#errorOf(refusalCodeOf(decision), message, status, headers, { retryAfterMs }),
+          onEnd: nothing,
+        }
       }
     }
   }
@@ -117,10 +121,12 @@ export class OperationLimiter {
       await this.#onError(error, call)
       return undefined
     }
-    if (!TollgateError.is(error)) {
+    if (!isStoreFailure(error)) {
       throw error
     }
-    return this.#errorOf('SERVICE_UNAVAILABLE', 'Service Unavailable', 503, new Map(), {}, error)
+    const failure = this.#errorOf('SERVICE_UNAVAILABLE', 'Service Unavailable', 503, new Map())
+    // Servers send an `originalError` or its stack to clients, depending on NODE_ENV.
+    return Object.defineProperty(failure, 'cause', { value: error, configurable: true, writable: true })
   }
 
   #errorOf(
@@ -129,13 +135,12 @@ export class OperationLimiter {
     status: number,
     headers: ReadonlyMap<string, string>,
     members: object = {},
-    originalError?: Error,
   ): GraphQLError {
     const http = { status, headers: this.#headersForm(headers) }
     const text = typeof message === 'string' ? message : JSON.stringify(message)
     // Servers declare what `http` contains, each for itself.
     const extensions = { code, ...members, http } as GraphQLErrorExtensions
-    return new GraphQLError(text, { extensions, originalError: originalError ?? null })
+    return new GraphQLError(text, { extensions })
   }
 }
 

@@ -22,7 +22,7 @@ export function exceptionFor(
     setMediaType(type, context)
     return new HttpException(message, status, { cause })
   }
-  const retryAfterMs = decision?.retryAfterMs ?? undefined
+  const retryAfterMs = decision?.retryAfterMs
   const members = { status, ...(retryAfterMs !== undefined && { retryAfterMs }) }
   const OwnException = exceptionClassOf(protocol)
   if (OwnException !== undefined) {

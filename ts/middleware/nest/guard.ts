@@ -8,10 +8,10 @@ import {
   type Type,
 } from '@nestjs/common'
 import { MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core'
-import { TollgateError } from '../../api/error.js'
 import { mergedOptions } from '../shared/merged-options.js'
 import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
+import { isStoreFailure } from '../shared/store-failure.js'
 import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
 import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
 import { responseIn } from './contexts.js'
@@ -106,9 +106,7 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     if (onError !== undefined) {
       return onError(error, context)
     }
-    // Nest logs an error of the program, but no exception of a protocol.
-    const isOwn = TollgateError.is(error) && error.code === 'INVALID_OPTION' && context.getType() !== 'http'
-    if (!TollgateError.is(error) || isOwn) {
+    if (!isStoreFailure(error)) {
       throw error
     }
     throw exceptionFor({ status: 503, message: 'Service Unavailable' }, context, undefined, error)

@@ -20,7 +20,7 @@ export interface NestAnswers<N extends string = string> {
   readonly handler?: (context: ExecutionContext, decision: NotAllowed<N>) => Awaitable<boolean>
   /**
    * Called if no decision could be made. Throws, or returns whether the request continues. Default:
-   * throws an `HttpException` with status 503 if the limiter failed; other errors are thrown
+   * throws an `HttpException` with status 503 if the store failed; other errors are thrown
    * unchanged.
    */
   readonly onError?: (error: unknown, context: ExecutionContext) => Awaitable<boolean>

@@ -153,8 +153,9 @@ class ItemWriter implements HeaderWriter {
     let field = ''
     for (const { limit, start } of this.#items) {
       const numbers = decision.policies[limit.name] as PolicyNumbers
-      const time = seconds(this.#timeOf(limit, numbers, decision))
-      field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)};t=${time}`
+      // No time helps a cost that never fits.
+      const time = numbers.retryAfterMs === null ? '' : `;t=${seconds(this.#timeOf(limit, numbers, decision))}`
+      field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)}${time}`
     }
     set('RateLimit-Policy', this.#policy.of(decision), true)
     set('RateLimit', field, true)

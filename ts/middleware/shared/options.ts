@@ -113,7 +113,10 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly delay?: Duration
   /** Returns true for requests that the limiter ignores. */
   readonly skip?: (...args: A) => Awaitable<boolean>
-  /** The status of a refusal: a whole number from 400 to 599. Default: 429. */
+  /**
+   * The status of a refusal: a whole number from 400 to 599. Default: 429. The status is always 413 if the
+   * request costs more than its limit can ever allow (`status: 'impossible'`).
+   */
   readonly statusCode?: number
   /**
    * The status of a refusal that no store decided (`source: 'none'`), under the limiter's
@@ -123,7 +126,8 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly storeFailureStatusCode?: number
   /**
    * The body of a refusal. Default: `'Too many requests, please try again later.'`; of a refusal that
-   * no store decided: `'Service unavailable, please try again later.'`
+   * no store decided: `'Service unavailable, please try again later.'`; for a cost that can never fit:
+   * `'This request costs more than its limit can ever allow. Do not send it again unchanged.'`
    */
   readonly message?: Message | ((...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<Message>)
   /**

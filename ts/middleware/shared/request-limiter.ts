@@ -19,12 +19,15 @@ import {
   type RequestEnd,
 } from './options.js'
 import {
+  IMPOSSIBLE_MESSAGE,
+  IMPOSSIBLE_STATUS,
   invalidInputResponse,
   type OwnResponse,
   REFUSAL_MESSAGE,
   refusalResponse,
   STORE_FAILURE_MESSAGE,
 } from './responses.js'
+import { isStoreFailure } from './store-failure.js'
 
 /**
  * The framework's part of a middleware. `A` is the arguments that the framework passes for a
@@ -183,6 +186,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
         return this.#invalid(error, running, args, replacement !== undefined)
       }
       if (!observe || this.#hasOnError) {
+        this.#warnOfFailure(error)
         return { kind: 'fail', error }
       }
       this.#warnings.once('TOLLGATE_OBSERVE_FAILED', `a request passed without a decision: ${reasonOf(error)}`)
@@ -218,12 +222,16 @@ export class RequestLimiter<A extends readonly unknown[]> {
   /** The response to a refused request. */
   async refusalFor(decision: NotAllowed, args: A): Promise<OwnResponse> {
     const { limiter, message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
-    const isUndecided = decision.source === 'none'
+    const [status, text] =
+      decision.source === 'none'
+        ? [storeFailureStatusCode, STORE_FAILURE_MESSAGE]
+        : decision.status === 'impossible'
+          ? [IMPOSSIBLE_STATUS, IMPOSSIBLE_MESSAGE]
+          : [statusCode, REFUSAL_MESSAGE]
     const body =
       typeof message === 'function'
         ? await (message as (...args: unknown[]) => Message | Promise<Message>)(...args, decision)
-        : (message ?? (isUndecided ? STORE_FAILURE_MESSAGE : REFUSAL_MESSAGE))
-    const status = isUndecided ? storeFailureStatusCode : statusCode
+        : (message ?? text)
     return refusalResponse(decision, status, body, problemDetails, (name, limitCount) => {
       return itemNameOf(name, limitCount, limiter.prefix)
     })
@@ -322,6 +330,19 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
+  /** Warns of an error that the answer does not tell, and that not every framework logs. */
+  #warnOfFailure(error: unknown): void {
+    if (TollgateError.is(error) && !this.#hasOnError) {
+      const status = isStoreFailure(error) ? 503 : 500
+      this.#warnings.once(
+        'TOLLGATE_NO_DECISION',
+        `${this.#adapter.name}: a request was answered with ${status}: ${error.message}\nOnly the first request with ` +
+          `${error.code} is warned of: onError is called for each`,
+        error.code,
+      )
+    }
+  }
+
   #addressKey(args: A): string {
     const { addressOf, forwardedOf } = this.#adapter
     const client = addressOf?.(...args)
@@ -342,12 +363,4 @@ export class RequestLimiter<A extends readonly unknown[]> {
     const hasFailed = end.aborted || end.status >= 400
     return hasFailed === (refundWhen === 'failed')
   }
-}
-
-/**
- * Gives an error of the limiter the status 503, which frameworks then answer with. Other errors are
- * the user's own, and are returned unchanged.
- */
-export function withStatus(error: unknown): unknown {
-  return TollgateError.is(error) ? Object.assign(error, { status: 503, statusCode: 503 }) : error
 }

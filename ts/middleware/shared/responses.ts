@@ -9,8 +9,15 @@ export interface OwnResponse {
   readonly type?: 'application/problem+json' | undefined
 }
 
+/** The status of a refusal because of a cost that can never fit: "Content Too Large". */
+export const IMPOSSIBLE_STATUS = 413
+
 /** The default body of a refusal. */
 export const REFUSAL_MESSAGE = 'Too many requests, please try again later.'
+
+/** The default body of a refusal because of a cost that can never fit. */
+export const IMPOSSIBLE_MESSAGE =
+  'This request costs more than its limit can ever allow. Do not send it again unchanged.'
 
 /** The default body of a refusal that no store decided. */
 export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again later.'
@@ -57,6 +64,11 @@ export function refusalResponse(
   return problem(members, message)
 }
 
+/** The name of a refusal in protocols whose errors have codes in place of statuses. */
+export function refusalCodeOf({ source, status }: NotAllowed) {
+  return source === 'none' ? 'SERVICE_UNAVAILABLE' : status === 'impossible' ? 'PAYLOAD_TOO_LARGE' : 'TOO_MANY_REQUESTS'
+}
+
 /** A problem of RFC 9457. A text becomes its `detail`; the members of an object are added. */
 function problem(members: object, message: Message | undefined): OwnResponse {
   const added = typeof message === 'string' ? { detail: message } : message
@@ -73,6 +85,10 @@ function problemTypeOf({ source, status }: Decision): { readonly type: string; r
       type: `${REGISTRY}temporary-reduced-capacity`,
       title: 'Request cannot be satisfied due to temporary server capacity constraints',
     }
+  }
+  if (status === 'impossible') {
+    // The registered types describe requests that may succeed later.
+    return { type: 'about:blank', title: 'Content Too Large' }
   }
   if (status === 'blocked') {
     return {

@@ -1,4 +1,6 @@
-import { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from '../../ts/index.js'
+import { runInNewContext } from 'node:vm'
+import { OutgoingClient } from '../../ts/client/index.js'
+import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from '../../ts/index.js'
 import { anything, failureOf, rejectionOf } from '../failure.js'
 
 const limiter = () => new RateLimiter(gcra({ limit: 10, period: '1s' }))
@@ -221,6 +223,7 @@ describe('keys', () => {
       message: '2 of 4 keys failed, the first because key must not be empty',
       cause: { message: 'key must not be empty' },
       results: [{ allowed: true }, { code: 'INVALID_KEY' }, { allowed: true }, { code: 'INVALID_KEY' }],
+      charged: true,
     })
     await expect(of.takeMany(anything('abc'))).rejects.toMatchObject({ code: 'INVALID_KEY' })
     await expect(of.takeMany(anything({ length: 1 }))).rejects.toMatchObject({ code: 'INVALID_KEY' })
@@ -256,6 +259,69 @@ describe('costs', () => {
       code: 'INVALID_COST',
       message: 'costs must have a cost for each of the 2 keys, got 1',
     })
+  })
+
+  class Options {
+    readonly cost = 5
+  }
+
+  test.each([
+    ['a Promise: await it', Promise.resolve(5)],
+    ['a Number', new Number(5)],
+    ['a Date', new Date()],
+    ['a Map', new Map([['cost', 5]])],
+    ['a Set', new Set([5])],
+    ['an Error', new Error('no cost')],
+    ['an object', new Options()],
+    ['an object', Object.create({ cost: 5 })],
+  ])('%s is not a cost, and no options either', async (got, cost) => {
+    const of = limiter()
+    const rates = new RateLimiter(gcra({ limit: 10, period: '1h' }))
+    const permits = new RateLimiter(concurrency({ limit: 10 }))
+    await using client = new OutgoingClient({ limiter: rates, key: 'a' })
+    const decision = await of.take('refunded', 5)
+    const given = anything(cost) as never
+    const [one, keys] = [{ cost: given }, ['a', 'b']]
+    const calls: readonly (readonly [string, () => unknown])[] = [
+      ['cost', () => of.take('a', given)],
+      ['cost', () => of.take('a', one)],
+      ['cost', async () => of.takeSync('a', given)],
+      ['cost', () => of.isAllowed('a', given)],
+      ['cost', () => of.takeMany(keys, given)],
+      ['cost', () => of.takeMany(keys, one)],
+      ['cost', () => of.takeMany(keys, [given, 1])],
+      ['cost', () => of.peek('a', given)],
+      ['cost', () => rates.wait('a', one)],
+      ['cost', () => permits.acquire('a', one)],
+      ['cost', () => client.schedule(() => 'ran', { key: 'a', ...one })],
+      ['units', () => of.takeUpTo('a', given)],
+      ['units', () => of.penalize('a', given)],
+      ['units', () => of.reserve('a', given)],
+      ['units', () => of.refund(decision, given)],
+    ]
+    for (const [name, call] of calls) {
+      const message = `${name} must be a whole number from ${call.toString().includes('peek') ? 0 : 1} to 2^53 - 1, got ${got}`
+      await expect(call()).rejects.toMatchObject({ code: 'INVALID_COST', charged: false, message })
+    }
+    for (const used of [of, rates, permits]) {
+      expect((await used.peek('a', 0)).remaining).toBe(10)
+    }
+  })
+
+  test('a promise or a Map is no object of options, and a class with options is one', async () => {
+    const options = anything(Promise.resolve({ prefix: 'api' })) as never
+    expect(failureOf(() => new RateLimiter(gcra({ limit: 1, period: '1s' }), options)).message).toMatch(
+      /got a Promise: await it$/,
+    )
+    const rates = new RateLimiter(gcra({ limit: 10, period: '1h' }))
+    await expect(rates.wait('a', options)).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    await expect(rates.reserve('a', 1, anything(new Map()) as never)).rejects.toThrow('got a Map')
+    expect(await rates.wait('a', new Options())).toMatchObject({ remaining: 5 })
+    expect(await rates.take('a', Object.assign(Object.create(null), { cost: 2 }))).toMatchObject({ remaining: 3 })
+  })
+
+  test('options of another realm are options', async () => {
+    expect(await limiter().take('a', runInNewContext('({ cost: 4 })'))).toMatchObject({ remaining: 6 })
   })
 
   test('the largest cost is accepted', () => {

@@ -167,9 +167,13 @@ test('while Redis is away passOnStoreError decides the answer, and afterwards it
   expect(await statuses()).toEqual([200, 200])
   expect(await statuses()).toEqual([429, 429])
   await server.kill()
-  expect(await statuses()).toEqual([200, 500])
+  expect(await statuses()).toEqual([200, 503])
   await until('the store is down', async () => redis.status().state === 'down')
-  expect(await statuses()).toEqual([200, 500])
+  expect(await statuses()).toEqual([200, 503])
+  // Express sends the stack of an error, unless it is in production.
+  const body = await (await failing.fetch('ann')).text()
+  expect(body).toContain('Service unavailable, please try again later.')
+  expect(body).not.toMatch(new RegExp(`127\\.0\\.0\\.1|${new URL(server.url).port}|Redis`))
   // Its validation of hits needs answers, and there was none.
   const codes = (app: App) => (app.logged as { code?: string }[]).map(({ code }) => code)
   expect(codes(passing)).toEqual(['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'])

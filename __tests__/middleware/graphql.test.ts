@@ -5,7 +5,7 @@ import { ApolloServer } from '@apollo/server'
 import { startStandaloneServer } from '@apollo/server/standalone'
 import { buildSchema, GraphQLError, type GraphQLSchema, parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
-import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
 import {
   type ComplexityOptions,
   complexityOf,
@@ -178,7 +178,13 @@ describe.each(SERVERS)('%s', (_name, serve) => {
     expect((await send(app, query(text))).status).toBe(200)
     // users, 5 users of a name, friends, and 10 ids.
     expect((await limiter.peek('ann')).used).toBe(1 + 5 * (1 + 1 + 10))
-    expect((await send(app, query(text, { n: 50 }))).status).toBe(429)
+    // 601 of 100: no time helps.
+    const { status, headers, body } = await send(app, query(text, { n: 50 }))
+    expect([status, headers.get('retry-after'), headers.get('ratelimit')]).toEqual([413, null, '"default";r=39'])
+    expect(body.errors?.[0]).toMatchObject({
+      message: 'This request costs more than its limit can ever allow. Do not send it again unchanged.',
+      extensions: { code: 'PAYLOAD_TOO_LARGE', retryAfterMs: null },
+    })
     expect((await limiter.peek('ann')).used).toBe(61)
   })
 
@@ -238,12 +244,39 @@ describe.each(SERVERS)('%s', (_name, serve) => {
   test('without Redis an operation is unavailable, or runs as onError says', async () => {
     await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 100 })
     const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), { store, prefix: 'a' })
-    app = await serve({ limiter })
-    const { status, body } = await send(app, query('{ me { name } }'))
-    expect([status, body.errors?.[0]?.extensions?.code]).toEqual([503, 'SERVICE_UNAVAILABLE'])
-    await app.close()
+    // Servers in development send more of their errors.
+    for (const environment of ['production', 'development']) {
+      const env: { NODE_ENV?: string } = process.env
+      const { NODE_ENV: before = '' } = env
+      env.NODE_ENV = environment
+      app = await serve({ limiter })
+      env.NODE_ENV = before
+      const warnings = await warningsOf(async () => {
+        const { status, body } = await send(app, query('{ me { name } }'))
+        expect([status, body.errors?.[0]?.extensions?.code]).toEqual([503, 'SERVICE_UNAVAILABLE'])
+        expect(JSON.stringify(body)).not.toMatch(/127\.0\.0\.1|Redis|:9\b|ann/)
+      })
+      expect(warnings.map(({ code, message }) => [code, message.includes('127.0.0.1:9')])).toEqual([
+        ['TOLLGATE_NO_DECISION', true],
+      ])
+      await app.close()
+    }
     app = await serve({ limiter, onError: () => {} })
     expect((await send(app, query('{ me { name } }'))).status).toBe(200)
+  })
+
+  test('a tier that does not exist is an error of the program', async () => {
+    const policies = tiers({
+      free: fixedWindow({ limit: 1, window: '1h' }),
+      pro: fixedWindow({ limit: 9, window: '1h' }),
+    })
+    app = await serve({ limiter: new RateLimiter(policies), tier: () => 'gold' })
+    const warnings = await warningsOf(async () => {
+      const { status, body } = await send(app, query('{ me { name } }'))
+      expect(status).toBe(500)
+      expect(body.errors?.[0]?.extensions?.code).not.toBe('SERVICE_UNAVAILABLE')
+    })
+    expect(warnings[0]?.message).toMatch(/was answered with 500: .+ "free", "pro", got "gold"/)
   })
 })
 

@@ -171,6 +171,7 @@ test('a failed limiter is reported with status 503, and a bad request with 400',
     return found
   }
   expect(await codesFor({ limiter: down })).toEqual([['SERVICE_UNAVAILABLE', 503]])
+  expect(await codesFor({ limiter: limiterOf(), cost: 1_000 })).toEqual([['PAYLOAD_TOO_LARGE', 413]])
   const warnings = await warningsOf(async () => {
     expect(await codesFor({ limiter: limiterOf(), requestOf: () => ({}) })).toEqual([['BAD_REQUEST', 400]])
   })

@@ -136,9 +136,12 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     const { limiter } = limiterOf(fixedWindow({ limit: 2, window: '1m' }))
     const get = await serve(framework, { limiter, cost: 3 })
     const refused = await get()
-    expect(refused.status).toBe(429)
-    expect(listOf(refused, 'RateLimit')).toEqual([['default', { r: 2, t: 0 }]])
+    expect(refused.status).toBe(413)
+    expect(listOf(refused, 'RateLimit')).toEqual([['default', { r: 2 }]])
     expect(refused.headers.has('Retry-After')).toBe(false)
+    expect(await refused.text()).toContain(
+      'This request costs more than its limit can ever allow. Do not send it again unchanged.',
+    )
   })
 
   test('stores its decision where configured', async () => {

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Server, type Socket } from 'socket.io'
 import { type Socket as Client, io as connect } from 'socket.io-client'
-import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
 import { type EventLimitOptions, limitConnections, limitEvents } from '../../ts/middleware/socket.io.js'
 import { TestClock } from '../../ts/testing/index.js'
 import { until } from '../servers/until.js'
@@ -57,7 +57,31 @@ class App {
   }
 }
 
+/** The options of a limiter whose tier is a mistake of the program. */
+const mistaken = () => ({
+  limiter: new RateLimiter(
+    tiers({ free: fixedWindow({ limit: 1, window: '1h' }), pro: fixedWindow({ limit: 9, window: '1h' }) }),
+  ),
+  tier: () => 'gold',
+})
+
+const MISTAKE = /was answered with 500: .+ "free", "pro", got "gold"/
+
 describe('limitConnections', () => {
+  test('a cost that can never fit, and an error of the program, have their statuses', async () => {
+    await using app = await App.start((io) => io.use(limitConnections({ limiter: limiterOf(2), cost: 3 })))
+    expect((await app.connect()).error).toEqual({
+      status: 413,
+      message: 'This request costs more than its limit can ever allow. Do not send it again unchanged.',
+      retryAfterMs: null,
+    })
+    await using failing = await App.start((io) => io.use(limitConnections(mistaken())))
+    const warnings = await warningsOf(async () => {
+      expect((await failing.connect()).error).toEqual({ status: 500, message: 'Internal Server Error' })
+    })
+    expect(warnings[0]?.message).toMatch(MISTAKE)
+  })
+
   test('a refused client gets connect_error with the status and the retry', async () => {
     await using app = await App.start((io) => io.use(limitConnections({ limiter: limiterOf(2) })))
     expect((await app.connect()).client).toBeDefined()
@@ -200,11 +224,24 @@ describe('limitEvents', () => {
     expect(received).toEqual(['a', 'b', 'c'])
   })
 
+  test('an error of the program is acknowledged with status 500, and emitted on the server', async () => {
+    const { app, client, received, errors } = await limited(mistaken())
+    const warnings = await warningsOf(async () => {
+      expect(await client.emitWithAck('chat', 'one')).toEqual({ status: 500, message: 'Internal Server Error' })
+    })
+    expect(warnings[0]?.message).toMatch(MISTAKE)
+    expect([received, errors]).toEqual([[], [expect.objectContaining({ code: 'INVALID_OPTION' })]])
+    await app[Symbol.asyncDispose]()
+  })
+
   test('without Redis an event fails with status 503, or passes as onError says', async () => {
     await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 100 })
     const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), { store, prefix: 'a' })
     const strict = await limited({ limiter })
-    expect(await strict.client.emitWithAck('chat', 'one')).toEqual({ status: 503, message: 'Service Unavailable' })
+    const warnings = await warningsOf(async () => {
+      expect(await strict.client.emitWithAck('chat', 'one')).toEqual({ status: 503, message: 'Service Unavailable' })
+    })
+    expect(warnings[0]?.message).toMatch(/was answered with 503: .+127\.0\.0\.1:9/)
     await strict.app[Symbol.asyncDispose]()
     const lenient = await limited({ limiter, onError: () => {} })
     expect(await lenient.client.emitWithAck('chat', 'one')).toBe('sent')

@@ -12,6 +12,7 @@ import {
   RateLimiter,
   RedisStore,
   TollgateError,
+  tiers,
 } from '../../ts/index.js'
 import { RateLimitError, rateLimit, type TrpcRateLimitOptions } from '../../ts/middleware/trpc.js'
 import { TestClock } from '../../ts/testing/index.js'
@@ -109,6 +110,22 @@ test('admitted calls have the decision in their context, refused ones an error w
   expect(await app.call(1, 'ben')).toBe('listed')
 })
 
+test('a cost that can never fit, and a tier that does not exist, have codes of their own', async () => {
+  await using app = await served({ limiter: limiterOf(2), cost: ({ input }) => input.items })
+  expect(await errorOf(app.call(3))).toEqual({
+    code: 'PAYLOAD_TOO_LARGE',
+    httpStatus: 413,
+    message: 'This request costs more than its limit can ever allow. Do not send it again unchanged.',
+    retryAfterMs: null,
+  })
+  const policies = tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 9, period: '1s' }) })
+  await using mistaken = await served({ limiter: new RateLimiter(policies) as never, tier: () => 'gold' })
+  const warnings = await warningsOf(async () => {
+    expect(await errorOf(mistaken.call())).toMatchObject({ code: 'INTERNAL_SERVER_ERROR', httpStatus: 500 })
+  })
+  expect(warnings[0]?.message).toMatch(/was answered with 500: .+ "free", "pro", got "gold"/)
+})
+
 test('each call of a batch is counted once, without a warning', async () => {
   const limiter = limiterOf(2)
   await using app = await served({ limiter })
@@ -204,6 +221,9 @@ describe('without Redis', () => {
     for (const options of [{ limiter }, { limiter: refusing }]) {
       await using app = await served(options)
       expect(await errorOf(app.call())).toMatchObject({ code: 'SERVICE_UNAVAILABLE', httpStatus: 503 })
+      // The data has the stack, outside of production.
+      const { message, data } = await app.call().catch((error) => error)
+      expect(JSON.stringify([message, data])).not.toMatch(/127\.0\.0\.1|Redis/)
     }
     const errors: unknown[] = []
     await using lenient = await served({ limiter, onError: (error) => void errors.push(error) })

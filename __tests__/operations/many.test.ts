@@ -121,7 +121,20 @@ describe.each(BACKENDS)('policies with different key dimensions: $name', (backen
       code: 'INVALID_KEY',
       message: '1 of 2 keys failed, the first because key.account must not be empty',
       results: [{ code: 'INVALID_KEY' }, { allowed: true }],
+      charged: true,
     })
+  })
+
+  test('after a failed takeMany, charged tells whether any key was charged', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 2, window: '1h' }))
+    await expect(limiter.takeMany(['', 'a'])).rejects.toMatchObject({ charged: true })
+    await expect(limiter.takeMany(['', 'a', ''], [1, 1, 1])).rejects.toMatchObject({ charged: true })
+    // A refusal charges nothing.
+    await expect(limiter.takeMany(['a', ''])).rejects.toMatchObject({
+      charged: false,
+      results: [{ allowed: false }, {}],
+    })
+    await expect(limiter.takeMany(['', ''])).rejects.toMatchObject({ charged: false })
   })
 
   test('a single policy may have a key dimension', async () => {

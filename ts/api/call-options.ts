@@ -1,6 +1,6 @@
 import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
-import { invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
 import { TollgateError } from './error.js'
 
 /** Options of a call on a key. */
@@ -49,7 +49,8 @@ export function takeArgumentsOf(method: string, cost: unknown, min: number): Tak
   if (cost === undefined) {
     return { units: 1, tag: undefined, tier: undefined }
   }
-  if (typeof cost !== 'object' || cost === null || Array.isArray(cost)) {
+  // A promise or a `Date` has no options, and would cost 1.
+  if (typeof cost !== 'object' || cost === null || !isPlain(cost)) {
     return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined, tier: undefined }
   }
   const { cost: given, tag, tier } = takeOptionsOf(method, cost)

@@ -39,7 +39,7 @@ export type TollgateErrorCode =
 /** The details of a {@link TollgateError}, besides code and message. */
 export interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
-  readonly charged?: false | 'unknown'
+  readonly charged?: boolean | 'unknown'
   /** See {@link TollgateError.results}. */
   readonly results?: readonly (Decision | TollgateError)[]
   /** See {@link TollgateError.decision}. */
@@ -62,8 +62,11 @@ export class TollgateError extends Error {
   /** The kind of the failure, as a stable name. */
   readonly code: TollgateErrorCode
 
-  /** Whether units were charged: `false`, or `'unknown'` if the store's answer was lost. */
-  readonly charged: false | 'unknown'
+  /**
+   * Whether units were charged: `false`, or `'unknown'` if the store's answer was lost. After a failed
+   * `takeMany` it is `true` if any key was charged, and otherwise `'unknown'` if that is unknown for one.
+   */
+  readonly charged: boolean | 'unknown'
 
   /**
    * After a failed `takeMany`: the decision or `TollgateError` of each key, in order. Otherwise

@@ -170,8 +170,7 @@ export class Limiter {
       return results as Decision[]
     }
     const message = `${failed.length} of ${keys.length} keys failed, the first because ${first.message}`
-    const charged = failed.some((error) => error.charged === 'unknown') ? 'unknown' : false
-    throw new TollgateError(first.code, message, { charged, cause: first, results })
+    throw new TollgateError(first.code, message, { charged: chargedBy(results), cause: first, results })
   }
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
@@ -431,6 +430,17 @@ export class Limiter {
 }
 
 addForeignMethods(Limiter.prototype, 'RateLimiter', FOREIGN_LIMITER_METHODS)
+
+/** Whether any of several calls was charged. */
+function chargedBy(results: TakeManyResults): boolean | 'unknown' {
+  const isCharged = (result: Decision | TollgateError) => {
+    // Without a store nothing is counted.
+    return result instanceof TollgateError ? result.charged === true : result.allowed && result.source !== 'none'
+  }
+  const isUnknown = (result: Decision | TollgateError) =>
+    result instanceof TollgateError && result.charged === 'unknown'
+  return results.some(isCharged) || (results.some(isUnknown) ? 'unknown' : false)
+}
 
 /** The operation that refunds units of a decision on a call of `cost` units, of which `kept` stay charged. */
 function refundOperationFor(

@@ -174,7 +174,8 @@ export interface RateLimiter<
    * order: some may be refused while others are admitted.
    *
    * If a key fails, the promise rejects with an error whose `results` hold the decision or error of
-   * every key. The other keys have been charged.
+   * every key, and whose `charged` is `true` if any of them was charged: sending all again would
+   * charge those a second time.
    *
    * @param cost - The units that each key costs, or an array of one cost per key. Default: 1.
    */

@@ -12,7 +12,25 @@ export function shown(value: unknown): string {
   if (typeof value === 'bigint') {
     return `${value}n`
   }
-  return Array.isArray(value) ? 'an array' : `a ${typeof value}`.replace('a object', 'an object')
+  const name = typeof value === 'object' ? classOf(value) : typeof value
+  return `${/^[aeio]/i.test(name) ? 'an' : 'a'} ${name}`
+}
+
+/** The built-in class of an object, such as `Promise`; `'object'` for others, and `'array'`. */
+function classOf(value: object): string {
+  const tag = Object.prototype.toString.call(value).slice('[object '.length, -1)
+  return tag === 'Object' || tag === 'Array' ? tag.toLowerCase() : tag
+}
+
+/** Whether an object was written as `{ … }`, in any realm: it has no class. */
+export function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+/** The fix for a value that is a promise of the right one. */
+function adviceOnPromise(value: unknown): string | undefined {
+  return typeof value === 'object' && value !== null && 'then' in value ? 'await it' : undefined
 }
 
 /**
@@ -25,7 +43,7 @@ export function invalid(
   option: string,
   rule: string,
   value: unknown,
-  advice?: string,
+  advice: string | undefined = adviceOnPromise(value),
 ): TollgateError {
   return new TollgateError(code, `${option} ${rule}, got ${shown(value)}${advice === undefined ? '' : `: ${advice}`}`)
 }
@@ -46,11 +64,14 @@ export function optionsOf<const Names extends readonly string[]>(
   names: Names,
   adviceOn: (name: string) => string | undefined = () => undefined,
 ): { readonly [Name in Names[number]]?: unknown } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  const given = isObject ? Object.keys(value) : []
+  // A promise or a `Map` without options is a mistake, and not an absence of options.
+  if (!isObject || (given.length === 0 && classOf(value) !== 'object')) {
     const listed = names.length > MAX_LISTED ? [...names.slice(0, MAX_LISTED), '…'] : names
     throw invalid(code, where, `takes an object of options (${listed.join(', ')})`, value)
   }
-  for (const name of Object.keys(value)) {
+  for (const name of given) {
     if (!names.includes(name)) {
       const meant = suggestionFor(name, names)
       const all = `t takes ${names.join(', ')}`

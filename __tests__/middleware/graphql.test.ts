@@ -3,7 +3,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ApolloServer } from '@apollo/server'
 import { startStandaloneServer } from '@apollo/server/standalone'
-import { buildSchema, GraphQLError, type GraphQLSchema, parse } from 'graphql'
+import {
+  buildSchema,
+  type GraphQLEnumType,
+  GraphQLError,
+  type GraphQLScalarType,
+  type GraphQLSchema,
+  parse,
+} from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
 import {
@@ -334,6 +341,94 @@ describe('complexityOf', () => {
     expect(complexityOf({ document: nullable, schema: SCHEMA, variables: { n: null } })).toBe(11)
   })
 
+  describe('sizes of all types', () => {
+    const MOST = Number.MAX_SAFE_INTEGER
+    const typed = buildSchema(`
+      scalar BigInt
+      enum Size { FEW, ALL }
+      input Page { count: Int }
+      type Item { id: ID }
+      type Query {
+        int(first: Int): [Item], float(limit: Float): [Item], id(limit: ID = 30): [Item], text(limit: String): [Item],
+        big(first: BigInt): [Item], size(limit: Size = ALL): [Item], page(limit: Page = { count: 5 }): [Item], list(limit: [Int]): [Item],
+        negative(limit: Int = -1): [Item], truth(last: Boolean): [Item]
+      }
+    `)
+    const big = typed.getType('BigInt') as GraphQLScalarType
+    big.parseValue = (value) => BigInt(value as string)
+    big.parseLiteral = (node) => BigInt((node as { readonly value: string }).value)
+    // The value that its resolvers get.
+    Object.assign((typed.getType('Size') as GraphQLEnumType).getValue('FEW') as object, { value: 3 })
+
+    test.each([
+      ['{ float(limit: 1e6) { id } }', 1e6],
+      ['{ float(limit: 2.5) { id } }', 3],
+      ['{ float(limit: 0.0) { id } }', 10],
+      ['{ float(limit: 1e999) { id } }', MOST],
+      ['{ id(limit: "1000") { id } }', 1_000],
+      ['{ id(limit: 1000) { id } }', 1_000],
+      ['{ id { id } }', 30],
+      ['{ text(limit: " 1e3 ") { id } }', 1_000],
+      ['{ text(limit: "all") { id } }', MOST],
+      ['{ text(limit: "") { id } }', MOST],
+      ['{ text(limit: "100 or so") { id } }', MOST],
+      ['{ big(first: 9007199254740993) { id } }', MOST],
+      ['{ big(first: 12) { id } }', 12],
+      ['{ big(first: "12") { id } }', 12],
+      ['{ int(first: null) { id } }', 10],
+      ['{ int(first: -5) { id } }', MOST],
+      ['{ text(limit: "-5") { id } }', MOST],
+      ['{ size(limit: ALL) { id } }', MOST],
+      ['{ page(limit: { count: 3 }) { id } }', MOST],
+      ['{ list(limit: [1, 2]) { id } }', MOST],
+      ['{ list(limit: 2) { id } }', MOST],
+      ['{ truth(last: true) { id } }', MOST],
+      // Defaults are those of the schema's author.
+      ['{ negative { id } }', 10],
+      ['{ size { id } }', 10],
+      ['{ page { id } }', 10],
+      ['{ size(limit: FEW) { id } }', 3],
+      ['query ($n: Float = 1e4) { float(limit: $n) { id } }', 1e4],
+      ['query ($n: ID = "70") { id(limit: $n) { id } }', 70],
+      // Without a value the argument has its own default.
+      ['query ($n: ID) { id(limit: $n) { id } }', 30],
+      ['query ($n: ID = null) { id(limit: $n) { id } }', 10],
+    ])('%s has %d items', (text, items) => {
+      expect(cost(text, undefined, typed)).toBe(Math.min(MOST, 1 + items))
+    })
+
+    test.each([
+      ['float', 'Float', 'limit', 1e6, 1e6],
+      ['float', 'Float', 'limit', '1e6', 1e6],
+      ['id', 'ID', 'limit', '1000', 1_000],
+      ['id', 'ID', 'limit', 1_000, 1_000],
+      ['big', 'BigInt', 'first', '25', 25],
+      ['big', 'BigInt', 'first', 25, 25],
+      ['text', 'String', 'limit', 'all', MOST],
+      ['int', 'Int', 'first', -1, MOST],
+      ['int', 'Int', 'first', null, 10],
+      ['int', 'Int', 'first', { count: 1 }, MOST],
+      ['list', '[Int]', 'limit', [5], MOST],
+      ['page', 'Page', 'limit', { count: 5 }, MOST],
+    ])('%s with a variable of type %s as %s: %j has %d items', (field, type, argument, n, items) => {
+      const document = parse(`query ($n: ${type}) { ${field}(${argument}: $n) { id } }`)
+      expect(complexityOf({ document, schema: typed, variables: { n } })).toBe(Math.min(MOST, 1 + items))
+    })
+
+    test('without a schema the values are those of the request', () => {
+      const of = (text: string, variables?: { readonly [name: string]: unknown }) => {
+        return complexityOf({ document: parse(text), variables })
+      }
+      expect(of('{ users(limit: 1e6) { id } }')).toBe(1_000_001)
+      expect(of('{ users(limit: "20") { id } }')).toBe(21)
+      expect(of('{ users(limit: ALL) { id } }')).toBe(MOST)
+      expect(of('query ($n: Float = 1e3) { users(limit: $n) { id } }')).toBe(1_001)
+      expect(of('query ($n: BigInt) { users(limit: $n) { id } }', { n: 20n })).toBe(21)
+      expect(of('query ($n: BigInt) { users(limit: $n) { id } }')).toBe(2)
+      expect(of('query ($n: [Int]) { users(limit: $n) { id } }', { n: [1] })).toBe(MOST)
+    })
+  })
+
   test('hostile documents: fragments that double, cycles, depth and huge sizes', () => {
     const doubling = Array.from({ length: 500 }, (_, n) => `fragment f${n} on User { ...f${n + 1} ...f${n + 1} }`)
     // Without a memory of fragments it would take longer than the universe has lasted.
@@ -343,7 +438,11 @@ describe('complexityOf', () => {
     const deep = `${'{ friends(first: 1) '.repeat(1_000)}{ id }${' }'.repeat(1_000)}`
     expect(cost(`{ me ${deep} }`)).toBe(Number.MAX_SAFE_INTEGER)
     expect(cost(`{ users(first: 1${'0'.repeat(400)}) { id __typename } }`)).toBe(Number.MAX_SAFE_INTEGER)
-    expect(cost(`{ users(first: 1${'0'.repeat(400)}) { __typename } }`)).toBe(1)
+    // Only the items count.
+    expect(cost('{ users(first: 1000000) { __typename } }')).toBe(1_000_001)
+    expect(cost('{ users(first: 1000000) { id @skip(if: true) } }')).toBe(1_000_001)
+    expect(cost('{ users(first: 1000000) { ...a } } fragment a on User { __typename }')).toBe(1_000_001)
+    expect(cost('{ me { __typename } }')).toBe(1)
   })
 
   test.each([

@@ -8,6 +8,7 @@ import {
   type GraphQLSchema,
   getNamedType,
   getNullableType,
+  getVariableValues,
   isInterfaceType,
   isListType,
   isObjectType,
@@ -16,6 +17,7 @@ import {
   type SelectionNode,
   type SelectionSetNode,
   type ValueNode,
+  valueFromAST,
 } from 'graphql'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../../input/options.js'
 
@@ -46,17 +48,20 @@ export interface ComplexityOptions {
 
 const MAX_COST = Number.MAX_SAFE_INTEGER
 
+const ONE_ERROR = { maxErrors: 1 }
+
 /** Deeper selections cost {@link MAX_COST}: they would exhaust the stack. */
 const MAX_DEPTH = 200
 
 /**
  * Computes the cost of an operation: the number of fields in the largest answer.
  *
- * Each field costs 1, and what is selected of it once more for each item: as many as an argument
+ * Each field costs 1, and what is selected of it once more for each item, at least 1: as many as an argument
  * `first`, `last` or `limit` says. With a schema, the default of such an argument counts, and a list
  * without one has `listSize` items, unless its parent is an object with one, as a connection is to its
- * `edges`. Sizes within input objects are not seen. All fragments and aliases count. Fields of introspection, and
- * those that `@skip` or `@include` exclude, cost nothing.
+ * `edges`. 0 and null are no size; an argument with another value that is no number, or is below 0, makes
+ * the cost 2^53 - 1. Sizes within input objects are not seen. All fragments and aliases count. Fields of
+ * introspection, and those that `@skip` or `@include` exclude, cost nothing.
  *
  * The time is linear in the length of the document, whatever its fragments are.
  *
@@ -107,7 +112,8 @@ class Complexity {
   readonly #fragments = new Map<string, FragmentDefinitionNode>()
   /** The costs of fragments. A fragment that is being computed costs 0, so that a cycle ends. */
   readonly #fragmentCosts = new Map<string, number>()
-  readonly #variables = new Map<string, unknown>()
+  /** The values of the variables, with their defaults, without a prototype. */
+  #variables: { readonly [name: string]: unknown } = Object.create(null)
   #depth = 0
 
   constructor({ document, variables, operationName, schema }: GraphqlOperation, options: CheckedComplexityOptions) {
@@ -122,11 +128,8 @@ class Complexity {
         operation ??= isRun ? definition : undefined
       }
     }
-    for (const { variable, defaultValue } of operation?.variableDefinitions ?? []) {
-      const name = variable.name.value
-      // The default replaces an absent variable, and not null.
-      const isGiven = variables != null && Object.hasOwn(variables, name)
-      this.#variables.set(name, isGiven ? variables[name] : defaultValue && this.#valueOf(defaultValue))
+    if (operation !== undefined) {
+      this.#variables = this.#variablesOf(operation, variables ?? {})
     }
     const type = operation && (schema?.getRootType(operation.operation) ?? undefined)
     const cost = operation === undefined ? 0 : this.#ofSelections(operation.selectionSet, { type, isSized: false })
@@ -190,7 +193,9 @@ class Complexity {
       return own
     }
     const child = { type: type && getNamedType(type), isSized: size !== undefined && !isList(type) }
-    return Math.min(MAX_COST, own + items * this.#ofSelections(field.selectionSet, child))
+    const selected = this.#ofSelections(field.selectionSet, child)
+    // An item exists even if only its `__typename` is selected, or nothing.
+    return Math.min(MAX_COST, own + items * (items > 1 ? Math.max(1, selected) : selected))
   }
 
   /**
@@ -199,14 +204,51 @@ class Complexity {
    */
   #sizeOf({ arguments: given = [] }: FieldNode, declared: readonly GraphQLArgument[]): number | undefined {
     const sizes = this.#options.sizeArguments
-      .map((size) => {
-        const argument = given.find(({ name }) => name.value === size)
-        return argument === undefined
-          ? declared.find(({ name }) => name === size)?.defaultValue
-          : this.#valueOf(argument.value)
+      .map((argument) => {
+        const node = given.find(({ name }) => name.value === argument)?.value
+        return this.#sizeIn(
+          node,
+          declared.find(({ name }) => name === argument),
+        )
       })
-      .filter((size): size is number => typeof size === 'number' && size > 0)
+      .filter((size) => size > 0)
     return sizes.length === 0 ? undefined : Math.min(MAX_COST, Math.ceil(Math.max(...sizes)))
+  }
+
+  /**
+   * The size in an argument. An argument that is no number counts as the largest size, because a resolver
+   * may read it as a size, or as all items. A default in the schema is its author's choice.
+   */
+  #sizeIn(node: ValueNode | undefined, definition: GraphQLArgument | undefined): number {
+    const value = node && this.#coerced(node, definition)
+    if (value === undefined) {
+      return numberIn(definition?.defaultValue) ?? 0
+    }
+    const size = value === null ? 0 : (numberIn(value) ?? MAX_COST)
+    return size < 0 ? MAX_COST : size
+  }
+
+  /** The value of an argument, as its resolver gets it; `undefined` if it is not given. */
+  #coerced(node: ValueNode, definition: GraphQLArgument | undefined): unknown {
+    // The value of a variable is coerced already.
+    const value =
+      node.kind === Kind.VARIABLE || definition === undefined
+        ? undefined
+        : valueFromAST(node, definition.type, this.#variables)
+    return value === undefined ? this.#valueOf(node) : value
+  }
+
+  /** The values of an operation's variables: coerced by the schema, unless it rejects them. */
+  #variablesOf({ variableDefinitions = [] }: OperationDefinitionNode, variables: { readonly [name: string]: unknown }) {
+    const coerced = this.#schema && getVariableValues(this.#schema, variableDefinitions, variables, ONE_ERROR).coerced
+    const values: { [name: string]: unknown } = Object.create(null)
+    for (const { variable, defaultValue } of variableDefinitions) {
+      const name = variable.name.value
+      // The default replaces an absent variable, and not null.
+      const raw = Object.hasOwn(variables, name) ? variables[name] : defaultValue && this.#valueOf(defaultValue)
+      values[name] = coerced === undefined ? raw : coerced[name]
+    }
+    return values
   }
 
   /** Whether `@skip` or `@include` excludes a selection. */
@@ -217,19 +259,31 @@ class Complexity {
     })
   }
 
-  /** The value of a number, a truth value or a variable; `undefined` for others. */
+  /** The value that a node has without a type. That of a list or an object is the node. */
   #valueOf(node: ValueNode): unknown {
     switch (node.kind) {
-      case Kind.INT:
-        return Number(node.value)
-      case Kind.BOOLEAN:
-        return node.value
       case Kind.VARIABLE:
-        return this.#variables.get(node.name.value)
+        return this.#variables[node.name.value]
+      case Kind.INT:
+      case Kind.FLOAT:
+        return Number(node.value)
+      case Kind.NULL:
+        return null
+      case Kind.STRING:
+      case Kind.BOOLEAN:
+      case Kind.ENUM:
+        return node.value
       default:
-        return undefined
+        return node
     }
   }
+}
+
+/** The number in a value, also in the text of an `ID` or in a `BigInt`; `undefined` if there is none. */
+function numberIn(value: unknown): number | undefined {
+  const isNumeric = typeof value === 'bigint' || (typeof value === 'string' && value.trim() !== '')
+  const number = isNumeric ? Number(value) : value
+  return typeof number === 'number' && !Number.isNaN(number) ? number : undefined
 }
 
 function isList(type: GraphQLOutputType | undefined): boolean {

@@ -9,7 +9,7 @@
 //   REDIS_URL=redis://localhost node examples/tiers.mjs    for any number of processes
 import { readFile } from 'node:fs/promises'
 import express from 'express'
-import { fixedWindow, MemoryStore, RateLimiter, RedisStore, tiers, watchPolicies } from 'tollgate'
+import { fixedWindow, MemoryStore, RateLimiter, RedisStore, TollgateError, tiers, watchPolicies } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 
 const { PORT = 3000, REDIS_URL, LIMITS, WATCH_EVERY_MS = 5_000 } = process.env
@@ -63,7 +63,9 @@ app.put('/customers/:customer/limit', express.json(), async (req, res, next) => 
     await limiter.override(customer, { limit: req.body?.limit }, { ttl: '30d', tier })
     res.json({ limit: req.body.limit })
   } catch (error) {
-    next(error)
+    // Numbers that are no policy, and a customer that is no key, are errors of the request.
+    if (!TollgateError.is(error) || !error.code.startsWith('INVALID_')) return next(error)
+    res.status(400).json({ error: error.message })
   }
 })
 

@@ -79,7 +79,7 @@ export async function endInOrder(example: Example): Promise<void> {
 /** A request to a server. */
 export interface ExampleRequest {
   readonly method?: string
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | string[]>>
   /** Sent as JSON. */
   readonly json?: unknown
   /** The local address of the client: `127.0.0.2` and so on. */

@@ -79,6 +79,40 @@ describe('examples/tiers.mjs', () => {
 })
 
 describe('all examples', () => {
+  test.each([
+    ['express.mjs', ['/']],
+    ['fastify.mjs', ['/', '/report?month=5']],
+    ['hono.mjs', ['/words']],
+    ['login.mjs', ['/login']],
+    ['tiers.mjs', ['/reports']],
+    ['llm-gateway.mjs', ['/usage', '/complete']],
+    ['prometheus/server.mjs', ['/']],
+  ])('%s survives keys that are empty, missing, too long or repeated', async (file, paths) => {
+    await using app = await serve(`examples/${file}`, { METRICS_PORT: '0' })
+    const names = ['x-api-key', 'x-customer', 'x-client', 'x-forwarded-for']
+    for (const value of [undefined, '', 'a'.repeat(1_025), ['ann', 'bob'], ['', '']]) {
+      const headers = value === undefined ? {} : Object.fromEntries(names.map((name) => [name, value]))
+      for (const path of paths) {
+        for (const json of [undefined, { prompt: 'STOP', account: `${value}`, password: '' }]) {
+          const { status = 0 } = await sendRequest(app.url + path, { headers, json })
+          expect([value, path, status < 500]).toEqual([value, path, true])
+        }
+      }
+    }
+    expect((await sendRequest(app.url + paths[0], { headers: { 'x-customer': 'zoe' } })).status).toBeLessThan(500)
+  })
+
+  test('examples/tiers.mjs answers wrong customers and numbers with 400', async () => {
+    await using app = await serve('examples/tiers.mjs')
+    for (const [path, json] of [
+      ['ann/limit', {}],
+      ['ann/limit', { limit: 'many' }],
+      [`${'a'.repeat(1_025)}/limit`, { limit: 5 }],
+    ] as const) {
+      expect((await sendRequest(`${app.url}/customers/${path}`, { method: 'PUT', json })).status).toBe(400)
+    }
+  })
+
   test('type check unchanged', () => {
     const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
     execFileSync(process.execPath, [tsc, '-p', 'examples'], { cwd: ROOT, stdio: 'inherit' })

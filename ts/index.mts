@@ -12,6 +12,7 @@ export {
   parseDuration,
   RateLimiter,
   RedisStore,
+  rateLimitHeaders,
   TollgateError,
   watchPolicies,
 } from './index.js'

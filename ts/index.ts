@@ -83,5 +83,11 @@ export type {
 } from './backends/redis/options.js'
 export { RedisStore } from './backends/redis/redis-store.js'
 export { type Duration, type DurationUnit, type DurationWord, parseDuration } from './input/duration.js'
+export type { HeaderForm } from './middleware/shared/header-forms.js'
+export {
+  type DescribedLimiter,
+  type RateLimitHeadersOptions,
+  rateLimitHeaders,
+} from './middleware/shared/rate-limit-headers.js'
 export type { TimerClock } from './platform/timer-clock.js'
 export * from './policies/index.js'

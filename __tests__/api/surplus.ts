@@ -27,6 +27,10 @@ export const CORE: Readonly<Record<string, Signature>> = {
   slidingLogs: [[{ limits: { a: window } }], `slidingLogs takes ${options}`],
   concurrency: [[{ limit: 1 }], `concurrency takes ${options}`],
   parseDuration: [['1s'], 'parseDuration takes a duration'],
+  rateLimitHeaders: [
+    [{ policies: {} }, { policies: {} }, {}],
+    'rateLimitHeaders takes a limiter, a decision and an object of options',
+  ],
   windowMsOf: [[policy, 'a'], 'windowMsOf takes a policy and the name of a limit'],
   RateLimiter: [[policy, {}], `RateLimiter takes a policy, or policies by name, and ${options}`],
   'RateLimiter.take': [['a', 1], 'take takes a key and a cost or options'],

@@ -43,7 +43,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
-      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,request-ends,responses,socket.io,tiers,trpc,types}',
+      'middleware/{bans,clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,rate-limit-headers,request-ends,responses,socket.io,tiers,trpc,types}',
       'operations/{bad-input,conditions,tier-law}',
       'testing/*',
     ],

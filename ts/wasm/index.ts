@@ -65,6 +65,12 @@ export type { LocalDecisions } from '../backends/local/local-options.js'
 export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'
 export type { PoliciesWarning } from '../backends/redis/health.js'
 export { type Duration, type DurationUnit, type DurationWord, parseDuration } from '../input/duration.js'
+export type { HeaderForm } from '../middleware/shared/header-forms.js'
+export {
+  type DescribedLimiter,
+  type RateLimitHeadersOptions,
+  rateLimitHeaders,
+} from '../middleware/shared/rate-limit-headers.js'
 export type { TimerClock } from '../platform/timer-clock.js'
 export * from '../policies/index.js'
 export { calendarWindow } from './calendar-window.js'

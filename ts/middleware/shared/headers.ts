@@ -1,7 +1,7 @@
 import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import type { Policy } from '../../policies/policy.js'
 import { largestCostOf, unitMsOf, windowMsOf } from '../../policies/window.js'
-import type { HeaderForm } from './options.js'
+import type { HeaderForm } from './header-forms.js'
 
 /**
  * Sets a response header. `isList`: the header is a list, and the value is appended to its present
@@ -76,7 +76,8 @@ interface AdvertisedLimit {
   readonly itemName: string
   /** The limit of keys without an override. */
   readonly quota: number
-  readonly windowSeconds: number
+  /** `undefined` for units at a time, which have no window. */
+  readonly windowSeconds: number | undefined
   /** Under a rate, the time in which one unit comes back; otherwise `undefined`. */
   readonly unitMs: number | undefined
 }
@@ -230,7 +231,7 @@ function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { sou
   }
   if (unitMs === undefined || (ownQuota !== quota && source !== 'fallback')) {
     // The rate of an override is unknown. A fresh key has its whole window.
-    return resetAfterMs || windowSeconds * 1_000
+    return resetAfterMs || (windowSeconds ?? 0) * 1_000
   }
   // The embedded share of a limit has its window, and so a slower rate.
   const ownUnitMs = (unitMs * quota) / ownQuota
@@ -261,7 +262,7 @@ function limitsOf(
       name,
       itemName: itemNameOf(name, entries.length, prefix),
       quota: largestCostOf(policy, logName),
-      windowSeconds: Math.max(1, seconds(windowMsOf(policy, logName))),
+      windowSeconds: policy.algorithm === 'concurrency' ? undefined : Math.max(1, seconds(windowMsOf(policy, logName))),
       unitMs: unitMsOf(policy),
     }
   })

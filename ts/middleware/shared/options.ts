@@ -3,19 +3,18 @@ import { TollgateError } from '../../api/error.js'
 import type { WaitOptions } from '../../api/wait.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
-import type { Policy } from '../../policies/policy.js'
 import { isRate } from '../../policies/window.js'
+import { type HeaderForm, headerFormsOf } from './header-forms.js'
+import type { DescribedLimiter } from './rate-limit-headers.js'
+
+export type { HeaderForm } from './header-forms.js'
+export type { DescribedLimiter } from './rate-limit-headers.js'
 
 /** A value or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>
 
 /** The part of a limiter that a middleware needs. Every `RateLimiter` has it. */
-export interface MiddlewareLimiter<K = string, N extends string = string> {
-  readonly policies: { readonly [Name in N]: Policy }
-  /** The name of its item in the headers, if its single limit has no name. */
-  readonly prefix?: string | undefined
-  /** The policies of each tier, if there are tiers. */
-  readonly tiers?: { readonly [tier: string]: { readonly [Name in N]: Policy } }
+export interface MiddlewareLimiter<K = string, N extends string = string> extends DescribedLimiter<N> {
   /** Decides, and charges the cost if it allows the request. */
   take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
   /**
@@ -29,12 +28,6 @@ export interface MiddlewareLimiter<K = string, N extends string = string> {
 
 /** A decision that does not allow the request. */
 export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Impossible<N>
-
-/**
- * A form of the response headers: draft 11, draft 8 (also 9) or draft 6 of
- * draft-ietf-httpapi-ratelimit-headers, or the older `X-RateLimit-*`.
- */
-export type HeaderForm = 'draft-11' | 'draft-8' | 'draft-6' | 'legacy'
 
 /**
  * The body of a refusal: a text, or an object that is sent as JSON. The type excludes functions,
@@ -276,8 +269,6 @@ function adviceOnName(name: string): string | undefined {
   return isLimiters ? `it is an option of the limiter: new RateLimiter(policy, { ${name} })` : undefined
 }
 
-const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] satisfies HeaderForm[]
-
 /**
  * Validates the options of a middleware.
  *
@@ -441,23 +432,7 @@ function messageOf(option: string, value: unknown): unknown {
 }
 
 function headersOf(option: string, value: unknown): readonly HeaderForm[] | false {
-  if (value === false) {
-    return false
-  }
-  const forms: readonly unknown[] = Array.isArray(value) ? value : [value]
-  const other = forms.find((form) => !FORMS.includes(form))
-  if (other !== undefined || forms.length === 0 || forms.includes(undefined)) {
-    const rule = "must be 'draft-11', 'draft-8', 'draft-6', 'legacy', an array of these, or false"
-    throw invalid('INVALID_OPTION', option, rule, forms.length === 0 ? value : other)
-  }
-  if (new Set(forms).size < forms.length) {
-    throw new TollgateError('INVALID_OPTION', `${option} must have each form only once`)
-  }
-  if (forms.includes('draft-8') && forms.includes('draft-11')) {
-    const rule = "must not have both 'draft-8' and 'draft-11', which use the same headers"
-    throw new TollgateError('INVALID_OPTION', `${option} ${rule}; choose one of them`)
-  }
-  return forms as readonly HeaderForm[]
+  return value === false ? false : headerFormsOf(option, value, ', or false')
 }
 
 function propertyOf(option: string, value: unknown): string {

@@ -180,7 +180,9 @@ export class TollgateStore {
   }
 
   /**
-   * Takes a hit back, if its window is still open.
+   * Takes a hit of the open window back. express-rate-limit does not tell when the hit was counted: before
+   * version 8.6 it also takes back hits of earlier windows, and the open window then admits one more, as with
+   * its own store.
    *
    * It never rejects: express-rate-limit 7 does not handle the rejection, and Node would end the
    * process. A hit that could not be taken back stays counted. The first such failure emits a

@@ -61,6 +61,8 @@ for (const [name, entry, plugins] of [
     // Modules of Node cannot be resolved: importing one fails here.
     platform: 'browser',
     legalComments: 'none',
+    // Its modules have other timers: see ts/platform/timers.ts.
+    define: { 'globalThis.process': 'undefined' },
     minifySyntax: true,
     outfile: join(ROOT, 'dist', 'wasm', `${name}.mjs`),
     plugins,

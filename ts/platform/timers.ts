@@ -3,12 +3,50 @@ import { inRootContext } from './root-context.js'
 /** A callback of a timer. */
 type Run = (value?: never) => void
 
-/** Not all platforms have `setImmediate`. */
-const {
-  setImmediate = (run: Run): unknown => globalThis.setTimeout(run, 0),
-}: { setImmediate?: (run: Run) => unknown } = globalThis
-
 type SetTimer<T> = (run: Run, millis: number) => T
+
+/** The functions of `node:timers`, and of the global object of any platform. Not all have `setImmediate`. */
+interface PlatformTimers {
+  setTimeout: SetTimer<NodeJS.Timeout>
+  clearTimeout(timer: NodeJS.Timeout | undefined): void
+  setInterval: SetTimer<NodeJS.Timeout>
+  clearInterval(timer: NodeJS.Timeout | undefined): void
+  setImmediate?: (run: Run) => unknown
+}
+
+/** A function that `@sinonjs/fake-timers` (Jest, Vitest) has put in place of a timer function. */
+interface FakedFunction {
+  /** It keeps the function `setTimeout` as `_setTimeout`. */
+  readonly clock?: { readonly [name: string]: unknown }
+}
+
+interface BuiltinModules {
+  readonly getBuiltinModule?: (name: string) => unknown
+}
+
+// The bundles for the web replace `globalThis.process`: there only the global functions belong to a request.
+const builtin = (globalThis as { readonly process?: BuiltinModules }).process?.getBuiltinModule
+
+const { performance: clock } = (builtin?.('node:perf_hooks') ?? globalThis) as { readonly performance: Performance }
+
+const platform = realTimers((builtin?.('node:timers') ?? globalThis) as PlatformTimers)
+
+/**
+ * The timer functions of a module, also if a test has faked them before the package is loaded. Jest leaves
+ * `node:timers` as it is; Vitest fakes it, too.
+ */
+function realTimers(module: PlatformTimers): PlatformTimers {
+  const real: PlatformTimers = Object.create(module)
+  for (const name of ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate'] as const) {
+    const given: unknown = module[name]
+    const original = (given as FakedFunction | undefined)?.clock?.[`_${name}`] ?? given
+    if (typeof original === 'function') {
+      // Browsers call these functions only on the global object.
+      Object.assign(real, { [name]: original.bind(globalThis) })
+    }
+  }
+  return real
+}
 
 /** Makes timers that begin in the root context. */
 const outsideCalls =
@@ -16,22 +54,26 @@ const outsideCalls =
   (run, millis) =>
     inRootContext(() => setTimer(run, millis))
 
+const setImmediate = platform.setImmediate ?? ((run: Run): unknown => platform.setTimeout(run, 0))
+
 /**
- * The platform's timers as they were when the package was loaded. A test that fakes timers
- * (`jest.useFakeTimers()`) must not stop calls over Redis or their deadlines.
+ * The platform's real timers. A test that fakes timers (`jest.useFakeTimers()`), before or after the package
+ * is loaded, must not stop calls over Redis or their deadlines. Without `process.getBuiltinModule` (Node.js
+ * before 20.16, and browsers) they are the global ones as they were when the package was loaded.
  *
  * No timer belongs to the AsyncLocalStorage context of the call that sets it.
  */
 export const timers = {
-  setTimeout: outsideCalls(globalThis.setTimeout.bind(globalThis) as SetTimer<NodeJS.Timeout>),
-  clearTimeout: globalThis.clearTimeout.bind(globalThis),
-  setInterval: outsideCalls(globalThis.setInterval.bind(globalThis) as SetTimer<NodeJS.Timeout>),
-  clearInterval: globalThis.clearInterval.bind(globalThis),
-  queueMicrotask: globalThis.queueMicrotask.bind(globalThis),
+  setTimeout: outsideCalls(platform.setTimeout),
+  clearTimeout: platform.clearTimeout,
+  setInterval: outsideCalls(platform.setInterval),
+  clearInterval: platform.clearInterval,
+  /** Runs a function after the present job. A promise does so, and tests do not fake it. */
+  queueMicrotask: (run: () => void): void => void Promise.resolve().then(run),
   /** Runs a function after this tick of the event loop; on platforms without it, by a timer. */
   setImmediate: (run: Run): unknown => inRootContext(() => setImmediate(run)),
-  /** Milliseconds of a monotonic clock. */
-  now: performance.now.bind(performance),
+  /** Milliseconds of a monotonic clock. The function of the prototype, because a test may replace that of the object. */
+  now: (Object.getPrototypeOf(clock).now ?? clock.now).bind(clock) as () => number,
 }
 
 /** The platform's timers as they are at the time of a call, so that a test can fake them. */

@@ -1,4 +1,7 @@
 /** Tests of users with fake timers: calls proceed, and keep their deadlines. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { timers } from '../../../ts/platform/timers.js'
 import { FRAMEWORKS } from '../../middleware/frameworks.js'
@@ -6,6 +9,8 @@ import { RedisServer } from '../../servers/redis-server.js'
 import { recovery } from '../help.js'
 import { openedRedis } from '../opened.js'
 import { withFakedTimers } from '../programs/with-faked-timers.js'
+
+const ROOT = join(__dirname, '..', '..', '..')
 
 const opened = openedRedis()
 
@@ -46,6 +51,72 @@ test('a call that Redis does not answer fails by its deadline', async () => {
     await store.close()
     await server.stop()
   }
+})
+
+/** Calls of each kind by a copy of the package, until their ends. */
+async function callAll(
+  { gcra, concurrency, RateLimiter, RedisStore }: typeof import('../../../ts/index.js'),
+  url: string,
+) {
+  const store = new RedisStore({ url, commandTimeoutMs: 100 })
+  const limiter = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }), { store, prefix: 'before' })
+  const permits = new RateLimiter(concurrency({ limit: 1 }), { store, prefix: 'permits' })
+  const held = await permits.acquire('a')
+  const statuses = [
+    (await limiter.take('a')).status,
+    ...(await limiter.takeMany(['b', 'c'])).map(({ status }) => status),
+    (await limiter.wait('a')).status,
+    (await permits.acquire('a', { maxWaitMs: 20 })).decision.status,
+    held.decision.status,
+  ]
+  await Promise.all([limiter.close(), permits.close()])
+  await store.close()
+  const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+  const error = await new RateLimiter(gcra({ limit: 1, period: '1s' }), { store: away, prefix: 'away' })
+    .take('a')
+    .catch(({ code }) => code)
+  await away.close()
+  return [...statuses, error]
+}
+
+const ENDS = [
+  'allowed-last',
+  'allowed-last',
+  'allowed-last',
+  'allowed-last',
+  'refused',
+  'allowed-last',
+  'STORE_UNAVAILABLE',
+]
+
+// promise: faked-timers
+test.each([false, true])(
+  'with timers that are faked before the package is loaded, calls end: legacy %p',
+  async (legacyFakeTimers) => {
+    await using server = await RedisServer.start()
+    jest.useFakeTimers({ legacyFakeTimers } as never)
+    try {
+      let loaded: typeof import('../../../ts/index.js') | undefined
+      jest.isolateModules(() => {
+        loaded = require('../../../ts/index.js')
+      })
+      expect(await callAll(loaded as NonNullable<typeof loaded>, server.url)).toEqual(ENDS)
+    } finally {
+      jest.useRealTimers()
+    }
+  },
+)
+
+// promise: faked-timers
+test('also if node:timers is faked, as by Vitest', async () => {
+  await using server = await RedisServer.start()
+  const program = `
+    require('@sinonjs/fake-timers').install()
+    ${callAll}
+    callAll(require(${JSON.stringify(ROOT)}), '${server.url}').then((ends) => console.log(JSON.stringify(ends)))
+  `
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', program], { cwd: join(ROOT, '__tests__') })
+  expect(JSON.parse(stdout)).toEqual(ENDS)
 })
 
 test('a wait ends at its slot', async () => {

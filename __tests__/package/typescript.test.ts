@@ -51,7 +51,7 @@ beforeAll(async () => {
   framed = join(release.temp, 'framed')
   cpSync(join(bare, 'node_modules'), join(framed, 'node_modules'), { recursive: true })
   link(framed, ...PEERS)
-  copyPrograms(bare, 'typed.mts', 'typed.cts')
+  copyPrograms(bare, 'typed.mts', 'typed.cts', 'neutral.mts')
   copyPrograms(framed, ...FRAMED, ...FRAMED.map(commonJs))
 })
 
@@ -60,8 +60,8 @@ afterAll(() => release.remove())
 describe.each(COMPILERS)('%s', (compiler) => {
   test('compiles a program without Node types', async () => {
     const world = { lib: ['es2022'], types: [] }
-    await compile(compiler, bare, ['typed.mts', 'typed.cts'], { ...world, ...NODE16, outDir: compiler })
-    await compile(compiler, bare, ['typed.mts'], { ...world, ...BUNDLER })
+    await compile(compiler, bare, ['typed.mts', 'typed.cts', 'neutral.mts'], { ...world, ...NODE16, outDir: compiler })
+    await compile(compiler, bare, ['typed.mts', 'neutral.mts'], { ...world, ...BUNDLER })
     const expected = { smooth: { status: 'allowed', remaining: 2 }, once: 'allowed-last', error: 'INVALID_KEY' }
     for (const program of ['typed.mjs', 'typed.cjs']) {
       expect(await jsonOutput(bare, join(compiler, program))).toMatchObject(expected)

@@ -1,5 +1,10 @@
 /** The bundles for browsers, Deno and workerd, run in environments without Node. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Context, runInContext } from 'node:vm'
+import { build } from 'esbuild'
 import { browser, worker } from './bundled.js'
 
 /** The result of a program that uses the loaded module. */
@@ -34,6 +39,31 @@ test('browsers and Deno need nothing but the bundle', async () => {
   // A bundle that does not use Redis leaves the Redis code out.
   expect(imported).toEqual([])
   expect(await resultOf(context)).toEqual(EXPECTED)
+})
+
+test.each(['esm', 'cjs'] as const)('Node.js runs a bundle in the form %s', async (format) => {
+  const contents = `
+    import { gcra, RateLimiter, RedisStore } from 'tollgate/wasm'
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
+    const store = RedisStore.from(async () => 'PONG')
+    limiter.take('a').then(({ status }) => console.log(status, store.pending))
+  `
+  const { outputFiles } = await build({
+    stdin: { contents, resolveDir: __dirname },
+    bundle: true,
+    write: false,
+    format,
+    platform: 'node',
+  })
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bundle-'))
+  try {
+    // No package can be resolved from there.
+    const file = join(folder, format === 'esm' ? 'program.mjs' : 'program.cjs')
+    writeFileSync(file, outputFiles[0]?.text ?? '')
+    expect(execFileSync(process.execPath, [file], { encoding: 'utf8' })).toBe('allowed-last 0\n')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 describe('on workerd', () => {

@@ -1,7 +1,7 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
-import type { WaitingTime } from '../platform/waiting-time.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
@@ -36,7 +36,7 @@ export class PermitPool {
   /** By key, tag and tier. A queue without calls is removed. */
   readonly #queues = new Map<string, PermitQueue>()
   #nextId = Math.floor(Math.random() * 2 ** 52) + 1
-  #timer: NodeJS.Timeout | undefined
+  #timer: PlatformTimer | undefined
   #checkMs = Number.POSITIVE_INFINITY
   #isClosed = false
   #passesInTick = 0

@@ -1,4 +1,4 @@
-import type { WaitingTime } from '../platform/waiting-time.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { Allowed, Decision, Refused } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
 import type { Permit } from './permit.js'
@@ -64,7 +64,7 @@ export class Waiter {
   readonly #onEnd: (waiter: Waiter) => void
   readonly #onAbort: () => void
   readonly #time: WaitingTime
-  readonly #timer: NodeJS.Timeout
+  readonly #timer: PlatformTimer
 
   constructor(
     call: QueuedCall,
@@ -124,7 +124,7 @@ export class PermitQueue {
   readonly #calls: PermitQueueCalls
   readonly #waiters: Waiter[] = []
   /** The timer of the next request; `undefined` if the store has not refused a call. */
-  #timer: NodeJS.Timeout | undefined
+  #timer: PlatformTimer | undefined
   /** The time for which it was set. */
   #timerMs = 0
   #asking = 0

@@ -2,7 +2,7 @@ import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { ScheduledCharges, ScheduledReservation } from '../backends/operation.js'
 import type { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
-import type { WaitingTime } from '../platform/waiting-time.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { Decision } from './decision.js'
 import { withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
@@ -125,7 +125,7 @@ class PendingWait {
   readonly #callbacks: WaitCallbacks
   readonly #time: WaitingTime
   readonly #onAbort = (): void => this.abandon(abortError(this.#call.signal as AbortSignalLike, 'unknown'))
-  #timer: NodeJS.Timeout | undefined
+  #timer: PlatformTimer | undefined
   #hasEnded = false
   #isAbandoned = false
   #charges: ScheduledCharges | undefined

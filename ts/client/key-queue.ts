@@ -3,7 +3,7 @@ import { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
 import { abortError, addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { AbortSignalLike } from '../api/wait.js'
-import type { WaitingTime } from '../platform/waiting-time.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { deadlineOf, needSameTurn, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 
@@ -57,7 +57,7 @@ export class KeyQueue {
   readonly #asks = new Set<Ask>()
   #window = FIRST_WINDOW
   #pausedUntil = Number.NEGATIVE_INFINITY
-  #pauseTimer: ReturnType<typeof setTimeout> | undefined
+  #pauseTimer: PlatformTimer | undefined
   /** The decision behind the pause. */
   #refusal: Decision | undefined
 
@@ -124,7 +124,7 @@ export class KeyQueue {
     const timer = time.setTimeout(() => (this.#isPaused ? this.#setPauseTimer() : this.#endPause()), Math.ceil(left))
     this.#pauseTimer = timer
     // A waiting call has a timer of its own, which keeps the process alive.
-    ;(timer as { unref?(): void }).unref?.()
+    timer.unref?.()
   }
 
   #endPause(): void {

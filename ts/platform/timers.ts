@@ -20,12 +20,9 @@ interface FakedFunction {
   readonly clock?: { readonly [name: string]: unknown }
 }
 
-interface BuiltinModules {
-  readonly getBuiltinModule?: (name: string) => unknown
-}
-
 // The bundles for the web replace `globalThis.process`: there only the global functions belong to a request.
-const builtin = (globalThis as { readonly process?: BuiltinModules }).process?.getBuiltinModule
+const builtin = (globalThis as { readonly process?: { getBuiltinModule?: (name: string) => unknown } }).process
+  ?.getBuiltinModule
 
 const { performance: clock } = (builtin?.('node:perf_hooks') ?? globalThis) as { readonly performance: Performance }
 

@@ -1,12 +1,18 @@
 import type { TimerClock } from './timer-clock.js'
 import { fakeableTimers, timers } from './timers.js'
 
+/** A timer of any platform. */
+export interface PlatformTimer {
+  /** Lets the process end while the timer waits. Only some platforms have it. */
+  unref?(): unknown
+}
+
 /** The time by which calls wait in this process. */
 export interface WaitingTime {
-  setTimeout(run: () => void, millis: number): NodeJS.Timeout
-  clearTimeout(timer: NodeJS.Timeout | undefined): void
-  setInterval(run: () => void, millis: number): NodeJS.Timeout
-  clearInterval(timer: NodeJS.Timeout | undefined): void
+  setTimeout(run: () => void, millis: number): PlatformTimer
+  clearTimeout(timer: PlatformTimer | undefined): void
+  setInterval(run: () => void, millis: number): PlatformTimer
+  clearInterval(timer: PlatformTimer | undefined): void
   /** Milliseconds of a clock that never goes back. */
   now(): number
   /** Milliseconds of a clock that counts the suspension of the machine. */
@@ -24,9 +30,9 @@ export function realTime(elapsedMs: () => number): WaitingTime {
 export function timeOf(clock: TimerClock): WaitingTime {
   const now = () => clock.now()
   return {
-    setTimeout: (run, millis) => clock.setTimeout(run, millis) as NodeJS.Timeout,
+    setTimeout: (run, millis) => clock.setTimeout(run, millis) as PlatformTimer,
     clearTimeout: (timer) => clock.clearTimeout(timer),
-    setInterval: (run, millis) => clock.setInterval(run, millis) as NodeJS.Timeout,
+    setInterval: (run, millis) => clock.setInterval(run, millis) as PlatformTimer,
     clearInterval: (timer) => clock.clearInterval(timer),
     now,
     elapsedMs: now,

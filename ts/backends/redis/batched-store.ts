@@ -16,13 +16,13 @@ const MAX_TIMEOUT_MS = 86_400_000
 const MAX_PENDING = 1_000_000
 
 /** Sends flushes and peeks. */
-type Transport = FlushTransport & Pick<native.NativeRedisStore, 'peek'>
+export type StoreTransport = FlushTransport & Pick<native.NativeRedisStore, 'peek'>
 
 /**
  * A store over Redis, on any transport: opens limiters by prefix, and batches their calls. The
  * native store connects by itself; that of `tollgate/wasm` uses a client.
  */
-export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
+export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends Store {
   /** @internal */
   abstract readonly batcher: B
   /** The open prefixes, with the number of limiters of each. */

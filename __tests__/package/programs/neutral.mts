@@ -1,0 +1,14 @@
+// A strict TypeScript program of the modules that run on any platform, without types of Node or of the web.
+import { gcra, MemoryStore, RateLimiter as Native, rateLimitHeaders } from 'tollgate'
+import { OutgoingClient } from 'tollgate/client'
+import { TestClock } from 'tollgate/testing'
+import { concurrency, type Permit, RateLimiter, type RedisClient, RedisStore } from 'tollgate/wasm'
+
+const clock = new TestClock()
+const native = new Native(gcra({ limit: 10, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
+export const client = new OutgoingClient({ limiter: native, key: 'a', clock })
+export const overClient = (given: RedisClient) => RedisStore.from(given)
+
+const permits = new RateLimiter(concurrency({ limit: 1 }))
+export const permit: Permit = await permits.acquire('a')
+export const headers: { readonly [name: string]: string } = rateLimitHeaders(native, await native.take('a'))

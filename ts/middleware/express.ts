@@ -7,7 +7,8 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
+import { closeSignal, isClientGone, isReset } from './shared/node-client.js'
+import { applyOutcome, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -52,6 +53,8 @@ const ADAPTER: FrameworkAdapter<ExpressArgs> = {
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
   forwardedOf: (request) => forwardedIn(request, request.app.get('trust proxy')),
+  isGone: (_, response) => isClientGone(response),
+  isReset: ({ socket }) => isReset(socket),
   signalOf: (_, response) => closeSignal(response),
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
@@ -74,6 +77,8 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
     const outcome = await requestLimiter.check(args)
     applyOutcome(requestLimiter, outcome, args, response)
     switch (outcome.kind) {
+      case 'gone':
+        return
       case 'pass':
         return next()
       case 'fail':

@@ -9,7 +9,8 @@ import { TollgateError } from '../api/error.js'
 import { checkCount, invalid } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { mergedOptions } from './shared/merged-options.js'
-import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
+import { closeSignal, isClientGone, isReset, onEnd } from './shared/node-client.js'
+import { applyOutcome, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
 import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -81,6 +82,8 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
   forwardedOf: ({ raw }) => forwardedIn(raw),
+  isGone: (_, { raw }) => isClientGone(raw),
+  isReset: ({ raw }) => isReset(raw.socket),
   signalOf: (_, reply) => closeSignal(reply.raw),
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
@@ -112,18 +115,26 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
       if (handler !== undefined) {
         await handler(request, reply, decision)
       } else {
-        send(reply, await requestLimiter.refusalFor(decision, args))
+        await send(reply, await requestLimiter.refusalFor(decision, args))
       }
     } else if (outcome.kind === 'invalid' && !reply.sent) {
-      send(reply, outcome.response)
+      await send(reply, outcome.response)
+    }
+    if (!reply.sent && (outcome.kind === 'gone' || isClientGone(reply.raw))) {
+      // A reply to a client that has gone does not count as sent, so the route would run.
+      reply.hijack()
     }
     return reply.sent ? reply : undefined
   }
 }
 
-function send(reply: FastifyReply, { status, message, type }: OwnResponse): void {
+/** Sends a response. Resolves when it was sent, perhaps by hooks that take time, or the client has gone. */
+async function send(reply: FastifyReply, { status, message, type }: OwnResponse): Promise<void> {
   const mediaType = typeof message === 'string' ? 'text/plain' : (type ?? 'application/json')
   reply.code(status).type(`${mediaType}; charset=utf-8`).send(message)
+  if (!isClientGone(reply.raw)) {
+    await new Promise<boolean>((resolve) => onEnd(reply.raw, resolve))
+  }
 }
 
 const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options) => {

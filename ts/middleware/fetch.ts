@@ -11,7 +11,7 @@ import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { isStoreFailure } from './shared/store-failure.js'
-import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -47,6 +47,7 @@ export type FetchRateLimitOptions<
 
 const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
   name: 'tollgate/fetch',
+  isGone: ({ signal }) => signal?.aborted,
   signalOf: ({ signal }) => signal,
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
@@ -88,6 +89,8 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
           return (await (onError ?? unavailable)(outcome.error, ...args)) ?? pass()
         case 'invalid':
           return invalidResponse(outcome)
+        case 'gone':
+          return goneResponse()
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined

@@ -10,7 +10,7 @@ import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
-import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -40,6 +40,7 @@ export type HonoRateLimitOptions<
 const ADAPTER: FrameworkAdapter<HonoArgs> = {
   name: 'tollgate/hono',
   requestOf: ({ req }) => req.raw,
+  isGone: ({ req }) => req.raw.signal?.aborted,
   signalOf: ({ req }) => req.raw.signal,
   attach: (property, decision, context) => {
     if (isReplaceable(context.get(property), decision)) {
@@ -65,6 +66,10 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
   return async (context, next) => {
     const args: HonoArgs = [context]
     const outcome = await requestLimiter.check(args)
+    if (outcome.kind !== 'pass') {
+      // Creates the response that has the headers of earlier middlewares. Hono merges them into an answer.
+      void context.res
+    }
     if (outcome.kind === 'fail' && onError === undefined) {
       throw errorFor(outcome.error)
     }
@@ -79,6 +84,9 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
       if (outcome.kind === 'invalid') {
         return invalidResponse(outcome)
       }
+      if (outcome.kind === 'gone') {
+        return goneResponse()
+      }
       const decision = outcome.decision as NotAllowed<N>
       return handler === undefined
         ? webResponse(await requestLimiter.refusalFor(decision, args))
@@ -87,11 +95,13 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
     const signalOf = () => context.req.raw.signal
     await runAndRefund(requestLimiter, outcome, args, signalOf, async () => {
       const given = await answer()
-      const response = given ?? context.res
+      if (given !== undefined) {
+        context.res = given
+      }
+      const response = context.res
       const written = withHeaders(requestLimiter, outcome, response)
-      if (given !== undefined || written !== response) {
-        // Cleared first: Hono merges the headers of an assigned response with those of the present
-        // one.
+      if (written !== response) {
+        // Cleared first, because the headers of the present response would replace the new ones.
         context.res = undefined
         context.res = written
       }

@@ -5,9 +5,11 @@
  */
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { applyOutcome, closeSignal, currentReadBarrier, forwardedIn } from './shared/node-response.js'
+import { closeSignal, isClientGone, isReset } from './shared/node-client.js'
+import { applyOutcome, currentReadBarrier, forwardedIn } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -46,6 +48,8 @@ const ADAPTER: FrameworkAdapter<KoaArgs> = {
   addressOf: ({ ip }) => ip,
   // Without `maxIpsCount` Koa takes the first address of the list, which clients can write.
   forwardedOf: ({ req, app }) => forwardedIn(req, app.proxy && (app.maxIpsCount > 0 ? app.maxIpsCount : true)),
+  isGone: ({ res }) => isClientGone(res),
+  isReset: ({ req }) => isReset(req.socket),
   signalOf: ({ res }) => closeSignal(res),
   attach: (property, decision, { state }) => attachDecision(state, property, decision),
 }
@@ -67,11 +71,13 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
     const outcome = await requestLimiter.check(args)
     applyOutcome(requestLimiter, outcome, args, context.res)
     switch (outcome.kind) {
+      case 'gone':
+        return
       case 'pass':
         return next()
       case 'fail':
         if (onError === undefined) {
-          throw errorForFramework(outcome.error)
+          throw keepingHeaders(errorForFramework(outcome.error), context)
         }
         return onError(outcome.error, context, next)
       case 'refuse': {
@@ -87,6 +93,15 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
         }
     }
   }
+}
+
+/**
+ * Gives an error of the limiter the headers of earlier middlewares. Koa removes the headers of the
+ * response before it answers an error, and sets those of the error.
+ */
+function keepingHeaders(error: unknown, { response: { headers } }: Context): unknown {
+  // A new object, because other requests may have the same error.
+  return TollgateError.is(error) ? Object.create(error, { headers: { value: headers } }) : error
 }
 
 function answer(context: Context, { status, message, type }: OwnResponse): void {

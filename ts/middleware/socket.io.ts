@@ -6,8 +6,10 @@
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
+import { isReset, type NodeSocket } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
+import { CLIENT_GONE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { checkAbsent } from './shared/without-http.js'
 
@@ -24,6 +26,8 @@ export interface SocketLike {
   /** The decision is a property of it. */
   readonly data: object
   readonly conn: SocketConnection
+  /** Whether the socket has disconnected, although others may use its connection. */
+  readonly disconnected?: boolean
   /** Calls a function for each event of the client. */
   use(limit: (event: SocketEvent, next: (error?: Error) => void) => void): unknown
 }
@@ -31,6 +35,8 @@ export interface SocketLike {
 /** The connection of a socket. */
 export interface SocketConnection {
   readonly readyState: string
+  /** The request that opened the connection. */
+  readonly request?: { readonly socket?: NodeSocket | null }
   /** Calls a function when the connection is closed. */
   once(event: 'close', listener: () => void): unknown
 }
@@ -104,6 +110,8 @@ const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
   addressOf: ({ handshake }) => handshake.address,
   // The address of a handshake is that of the nearest proxy.
   forwardedOf: ({ handshake }) => ({ forwardedFor: handshake.headers['x-forwarded-for'], peer: handshake.address }),
+  isGone: ({ conn }) => conn.readyState === 'closing' || conn.readyState === 'closed',
+  isReset: ({ conn }) => isReset(conn.request?.socket),
   signalOf: closeSignalOf,
   attach: (property, decision, { data }) => attachDecision(data, property, decision),
 }
@@ -111,6 +119,7 @@ const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
 const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
   ...CONNECTIONS,
   requestOf: (_, event) => event,
+  isGone: (socket) => socket.disconnected === true || CONNECTIONS.isGone(socket),
   // In place of the decision of the event before.
   attach: (property, decision, { data }) => void Object.assign(data, { [property]: decision }),
 }
@@ -163,6 +172,9 @@ export function limitEvents<K, N extends string, S extends SocketLike = SocketLi
       const args: [S, SocketEvent] = [socket, event]
       const check = async () => {
         const outcome = await requestLimiter.check(args)
+        if (outcome.kind === 'gone') {
+          return
+        }
         if (outcome.kind === 'refuse' && handler !== undefined) {
           return handler(socket, event, outcome.decision as NotAllowed<N>)
         }
@@ -202,6 +214,8 @@ async function refusalOf<A extends readonly unknown[]>(
   switch (outcome.kind) {
     case 'pass':
       return undefined
+    case 'gone':
+      return CLIENT_GONE
     case 'invalid':
       return { status: outcome.response.status, message: outcome.response.message }
     case 'fail':

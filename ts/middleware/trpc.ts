@@ -10,7 +10,7 @@ import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { KeyRequired, NotAllowed } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
-import { refusalCodeOf } from './shared/responses.js'
+import { CLIENT_GONE, refusalCodeOf } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { type MessageRateLimitOptions, withoutHttp } from './shared/without-http.js'
 
@@ -64,7 +64,6 @@ const BAD_REQUESTS: { readonly [status: number]: TRPCError['code'] } = {
   403: 'FORBIDDEN',
   404: 'NOT_FOUND',
   422: 'UNPROCESSABLE_CONTENT',
-  499: 'CLIENT_CLOSED_REQUEST',
 }
 
 type AnyCall = TrpcCall<object, object, object, unknown>
@@ -73,6 +72,7 @@ const ADAPTER: FrameworkAdapter<[call: AnyCall]> = {
   name: 'tollgate/trpc',
   // All calls of a batch share a context. Only this function belongs to one call.
   requestOf: ({ getRawInput }) => getRawInput,
+  isGone: ({ signal }) => signal?.aborted === true,
   signalOf: ({ signal }) => signal ?? new AbortController().signal,
   // The decision goes to the context of the procedure.
   attach: () => {},
@@ -99,6 +99,8 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
     const args: [AnyCall] = [call as unknown as AnyCall]
     const outcome = await requestLimiter.check(args)
     switch (outcome.kind) {
+      case 'gone':
+        throw new TRPCError({ code: 'CLIENT_CLOSED_REQUEST', message: textOf(CLIENT_GONE.message) })
       case 'fail':
         if (onError === undefined) {
           throw failureOf(outcome.error)
@@ -127,7 +129,11 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
     const result = await next({ ctx: isReplaceable(earlier, decision) ? { [property]: decision } : {} })
     if (requestLimiter.mayRefund) {
       const status = result.ok ? 200 : getHTTPStatusCodeFromError(result.error)
-      await requestLimiter.refundAtEnd(decision, { status, aborted: call.signal?.aborted === true }, args)
+      await requestLimiter.refundAtEnd(
+        decision,
+        call.signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status },
+        args,
+      )
     }
     // The type of tRPC has no other way to name the added property.
     return result as never

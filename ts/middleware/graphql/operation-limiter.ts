@@ -1,8 +1,9 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 import { attachDecision } from '../shared/attach.js'
-import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
+import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
+import type { Awaitable, KeyRequired, RateLimitOptions, RequestEnd } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
-import { refusalCodeOf } from '../shared/responses.js'
+import { CLIENT_GONE, refusalCodeOf } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
@@ -54,9 +55,13 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   name: 'tollgate/graphql',
   // Servers create a context for each operation, also for those of a batch.
   requestOf: (call) => contextOf(call) ?? call,
+  isGone: (call) => {
+    const { signal, response } = clientOf(call)
+    return signal?.aborted === true || (response !== undefined && isClientGone(response))
+  },
   signalOf: (call) => {
-    const { request } = (contextOf(call) ?? {}) as { readonly request?: { readonly signal?: AbortSignal } }
-    return request?.signal ?? new AbortController().signal
+    const { signal, response } = clientOf(call)
+    return signal ?? (response === undefined ? new AbortController().signal : closeSignal(response))
   },
   attach: (property, decision, call) => {
     const context = contextOf(call)
@@ -89,11 +94,18 @@ export class OperationLimiter {
     const headers = new Map<string, string>()
     this.#requestLimiter.write(outcome, (name, value) => headers.set(name, value))
     switch (outcome.kind) {
+      case 'gone': {
+        const { message, status } = CLIENT_GONE
+        return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', message, status, headers), onEnd: nothing }
+      }
       case 'pass': {
         const { decision } = outcome
         const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
           if (decision !== undefined) {
-            await this.#requestLimiter.refundAtEnd(decision, { status: statusOf(errors), aborted: false }, args)
+            const end: RequestEnd = ADAPTER.isGone(call)
+              ? { aborted: true, status: undefined }
+              : { aborted: false, status: statusOf(errors) }
+            await this.#requestLimiter.refundAtEnd(decision, end, args)
           }
         }
         return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : nothing }
@@ -149,6 +161,20 @@ function statusOf(errors: readonly GraphQLErrorLike[] | undefined): number {
   const [error] = errors ?? []
   const status = error?.extensions?.http?.status
   return error === undefined ? 200 : typeof status === 'number' ? status : 500
+}
+
+/** What a context tells about the client: of Yoga, of Mercurius, or of one that has Express's response. */
+function clientOf(call: GraphqlCall): { readonly signal?: AbortSignal | undefined; readonly response?: NodeExchange } {
+  const { request, reply, res } = (contextOf(call) ?? {}) as ServerContext
+  const response = reply?.raw ?? res
+  return { signal: request?.signal, ...(typeof response?.once === 'function' && { response }) }
+}
+
+/** The parts of a server's context that tell about the client. */
+interface ServerContext {
+  readonly request?: { readonly signal?: AbortSignal }
+  readonly reply?: { readonly raw?: NodeExchange }
+  readonly res?: NodeExchange
 }
 
 function contextOf({ context }: GraphqlCall): object | undefined {

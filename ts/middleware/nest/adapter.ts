@@ -1,15 +1,15 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
 import { attachDecision } from '../shared/attach.js'
+import { closeSignal, isClientGone, isReset } from '../shared/node-client.js'
 import {
-  closeSignal,
   currentReadBarrier,
   type FastifyReplyLike,
   forwardedIn,
   type NodeResponse,
 } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
-import { connectionSignal, requestIn, responseIn } from './contexts.js'
+import { connectionSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'
 
 /** The options that only Nest has. */
@@ -56,6 +56,8 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
     },
     // A socket has many messages, and an operation many resolvers: each has a context of its own.
     requestOf: (context) => (context.getType() === 'http' ? requestOf(context) : context),
+    isGone: (context) => isGoneFrom(context, options),
+    isReset: (context) => context.getType() === 'http' && isReset(requestOf(context).socket),
     signalOf: (context) => {
       const response = responseIn(context, options)
       return response === undefined ? connectionSignal(requestOf(context)) : closeSignal(rawOf(response))
@@ -72,6 +74,17 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
     ...(options.scope === 'handler' && {
       scopedKey: (key: string, context: ExecutionContext) => `${nameOf(context)}:${key}`,
     }),
+  }
+}
+
+/** Whether the client of a context has gone, or has its answer. */
+function isGoneFrom(context: ExecutionContext, options: AnyNestOptions): boolean {
+  try {
+    const response = responseIn(context, options)
+    return response === undefined ? isDisconnected(requestIn(context, options)) : isClientGone(rawOf(response))
+  } catch {
+    // `checkRequest` reports it.
+    return false
   }
 }
 

@@ -2,25 +2,24 @@ import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
 import type { AbortSignalLike } from '../../api/wait.js'
 import { invalid } from '../../input/options.js'
+import type { NodeSocket } from '../shared/node-client.js'
 import type { FastifyReplyLike, NodeRequest, NodeResponse } from '../shared/node-response.js'
 import type { NestContextOptions } from './options.js'
 
 /** The part of a connection that ends a delay. */
-interface ClientConnection {
+interface ClientConnection extends NodeSocket {
   /** Of a socket of Socket.IO, which has another event. */
   readonly disconnected?: boolean
-  /** Of a socket of Node.js. */
-  readonly destroyed?: boolean
   /** Of a WebSocket a number; of a socket of Node.js a text. */
   readonly readyState?: unknown
   once?(event: string, listener: () => void): unknown
 }
 
 /** The part of a request or of a client that the guard uses: of Express, Fastify or a socket. */
-export interface NestRequest extends Partial<NodeRequest>, ClientConnection {
+export interface NestRequest extends Partial<Pick<NodeRequest, 'headers'>>, ClientConnection {
   readonly ip?: string
   readonly app?: { get(setting: string): unknown }
-  readonly socket?: ClientConnection & { readonly remoteAddress?: string | undefined }
+  readonly socket?: (ClientConnection & { readonly remoteAddress?: string | undefined }) | null
 }
 
 /** The state of a WebSocket that is closing. */
@@ -59,6 +58,12 @@ export function responseIn(
   throw invalid('INVALID_OPTION', 'RateLimit: responseOf', rule, response)
 }
 
+/** Whether the client of a request has disconnected; `false` if its connection is unknown. */
+export function isDisconnected(request: NestRequest): boolean {
+  const { disconnected, destroyed, readyState } = request.socket ?? request
+  return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState >= CLOSING)
+}
+
 /** The signals of connections. The messages of a connection share one, and so one listener. */
 const signals = new WeakMap<ClientConnection, AbortSignalLike>()
 
@@ -71,11 +76,10 @@ export function connectionSignal(request: NestRequest): AbortSignalLike {
   }
   const controller = new AbortController()
   signals.set(connection, controller.signal)
-  const { disconnected, destroyed, readyState } = connection
-  if (disconnected || destroyed || (typeof readyState === 'number' && readyState >= CLOSING)) {
+  if (isDisconnected(request)) {
     controller.abort()
   } else {
-    connection.once?.(disconnected === undefined ? 'close' : 'disconnect', () => controller.abort())
+    connection.once?.(connection.disconnected === undefined ? 'close' : 'disconnect', () => controller.abort())
   }
   return controller.signal
 }

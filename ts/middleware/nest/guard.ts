@@ -11,6 +11,7 @@ import { MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core'
 import { mergedOptions } from '../shared/merged-options.js'
 import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
+import { CLIENT_GONE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
 import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
@@ -86,6 +87,9 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     }
     if (outcome.kind === 'invalid') {
       throw exceptionFor(outcome.response, context)
+    }
+    if (outcome.kind === 'gone') {
+      throw exceptionFor(CLIENT_GONE, context)
     }
     const response = outcome.decision === undefined ? undefined : responseIn(context, options)
     if (response !== undefined) {

@@ -1,6 +1,7 @@
 import type { Decision } from '../../api/decision.js'
 import { timers } from '../../platform/timers.js'
 import type { ForwardedRequest } from './forwarded.js'
+import { isClientGone, type NodeExchange, type NodeSocket, onEnd } from './node-client.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
 /** The headers of a response. */
@@ -10,18 +11,15 @@ export interface NodeHeaders {
 }
 
 /** The part of a `node:http` or `node:http2` response that middlewares use. */
-export interface NodeResponse extends NodeHeaders {
+export interface NodeResponse extends NodeHeaders, NodeExchange {
   readonly statusCode: number
   readonly headersSent: boolean
-  readonly closed?: boolean
-  readonly destroyed?: boolean
-  once(event: 'finish' | 'close', listener: () => void): unknown
 }
 
 /** The part of a `node:http` or `node:http2` request that middlewares use. */
 export interface NodeRequest {
   readonly headers: { readonly [name: string]: unknown }
-  readonly socket?: { readonly remoteAddress?: string | undefined } | undefined
+  readonly socket?: (NodeSocket & { readonly remoteAddress?: string | undefined }) | null | undefined
 }
 
 /**
@@ -51,18 +49,6 @@ export function replyHeaders(reply: FastifyReplyLike): NodeHeaders {
   }
 }
 
-/** A signal that is aborted when the client disconnects before it has the response. */
-export function closeSignal(response: NodeResponse): AbortSignal {
-  const controller = new AbortController()
-  if (response.closed || response.destroyed) {
-    controller.abort()
-  } else {
-    // Also emitted after the whole response, when nothing waits for the signal.
-    response.once('close', () => controller.abort())
-  }
-  return controller.signal
-}
-
 let readBarrier: Promise<void> | undefined
 
 /**
@@ -71,7 +57,8 @@ let readBarrier: Promise<void> | undefined
  *
  * Requests that were read together continue together, and their responses are sent together. Both
  * sides then wake up less often, and an app under load serves more requests than with a limiter
- * that answers each request as it is read. If there is nothing else to read, the promise resolves
+ * that answers each request as it is read. And a client that has disconnected right after its request
+ * is known to be gone before the decision. If there is nothing else to read, the promise resolves
  * immediately.
  */
 export function currentReadBarrier(): Promise<void> {
@@ -116,14 +103,18 @@ function refundAfter<A extends readonly unknown[]>(
   const end = (aborted: boolean) => {
     if (!isEnded) {
       isEnded = true
-      void requestLimiter.refundAtEnd(decision, { status: response.statusCode, aborted }, args)
+      const { headersSent, statusCode: status } = response
+      void requestLimiter.refundAtEnd(
+        decision,
+        aborted ? { aborted, status: headersSent ? status : undefined } : { aborted, status },
+        args,
+      )
     }
   }
-  if (response.closed || response.destroyed) {
-    // The client left before the decision. The response emits no more events.
-    end(true)
+  if (isClientGone(response)) {
+    // Only in shadow mode. The response may emit no more events.
+    end(!response.writableEnded)
   } else {
-    response.once('finish', () => end(false))
-    response.once('close', () => end(true))
+    onEnd(response, end)
   }
 }

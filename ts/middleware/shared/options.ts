@@ -56,17 +56,31 @@ export interface InvalidInputAnswer<K> {
   readonly message?: Message
 }
 
-/** How a request ended. */
-export interface RequestEnd {
-  /** The status of the response. If an error was thrown before there was a response: 500. */
-  readonly status: number
-  /** Whether the client disconnected before the end of the response. */
-  readonly aborted: boolean
-}
+/**
+ * How a request ended: with a response, or because its client disconnected before it had the whole
+ * response.
+ */
+export type RequestEnd =
+  | {
+      /** The client has not disconnected before the end of the response. */
+      readonly aborted: false
+      /** The status of the response. If an error was thrown before there was a response: 500. */
+      readonly status: number
+    }
+  | {
+      /** The client disconnected before the end of the response, or the connection was closed. */
+      readonly aborted: true
+      /** The status of the response that had begun; `undefined` if none was sent. */
+      readonly status: number | undefined
+    }
 
 /**
- * The requests whose units are refunded: `'failed'`, those with a status of 400 or more and those
- * whose client disconnected; `'successful'`, all others; or a function that decides.
+ * The requests whose units are refunded: `'failed'`, those answered with a status of 400 or more;
+ * `'successful'`, those answered with another status; or a function that decides.
+ *
+ * A request whose client disconnected before it had the whole response is neither, so its units stay
+ * charged: a client could otherwise try for free, and disconnect. A function may refund it:
+ * `(request, { aborted, status }) => aborted || status >= 400`.
  */
 export type RefundWhen<A extends readonly unknown[]> =
   | 'failed'

@@ -48,14 +48,15 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly forwardedOf?: (...args: A) => Omit<ForwardedRequest, 'client'>
   /** The framework's object for a request. Default: the first of the arguments. */
   readonly requestOf?: (...args: A) => object
+  /** Whether a request can get no answer any more: it was answered, or its client has gone. */
+  readonly isGone: (...args: A) => boolean
+  /** Whether the client's connection was reset, although {@link isGone} does not know it yet. */
+  readonly isReset?: (...args: A) => boolean
   /** Returns a signal that is aborted when the client disconnects. Called only for `delay`. */
   readonly signalOf: (...args: A) => AbortSignalLike
   /** Attaches a decision to a request. */
   attach(property: string, decision: Decision, ...args: A): void
-  /**
-   * Returns a promise to await after the decision, before the request continues. It is called
-   * before the decision.
-   */
+  /** Returns a promise to await before the decision. */
   readonly readBarrier?: () => Promise<void>
 }
 
@@ -65,10 +66,7 @@ export type RequestOutcome =
   | { readonly kind: 'pass'; readonly decision: Decision | undefined; readonly tier?: string | undefined }
   /** The request is refused. */
   | { readonly kind: 'refuse'; readonly decision: NotAllowed; readonly tier?: string | undefined }
-  /**
-   * No key or cost could be made, or the client has disconnected during a delay: the middleware
-   * answers, unless `onInvalidInput` has answered already.
-   */
+  /** No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered already. */
   | {
       readonly kind: 'invalid'
       readonly decision: undefined
@@ -78,16 +76,12 @@ export type RequestOutcome =
     }
   /** No decision could be made. */
   | { readonly kind: 'fail'; readonly error: unknown }
+  /** The request was answered, or its client has gone: it does not reach the route. */
+  | { readonly kind: 'gone' }
 
 const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 
-/** The client cannot receive an answer. The status is the one that servers log for it. */
-const CLIENT_GONE: RequestOutcome = {
-  kind: 'invalid',
-  decision: undefined,
-  response: { status: 499, message: 'Client Closed Request' },
-  answer: undefined,
-}
+const GONE: RequestOutcome = { kind: 'gone' }
 
 /**
  * Decides on requests: the part of a middleware that does not depend on a framework.
@@ -127,11 +121,13 @@ export class RequestLimiter<A extends readonly unknown[]> {
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
     const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
-    const { scopedKey } = this.#adapter
-    const readBarrier = this.#adapter.readBarrier?.()
+    const { readBarrier, scopedKey } = this.#adapter
     let decision: Decision
     let requestTier: string | undefined
     let running: RequestFunction | undefined
+    if (readBarrier !== undefined && replacement === undefined) {
+      await readBarrier()
+    }
     try {
       if (skip !== undefined && replacement === undefined) {
         running = 'skip'
@@ -141,6 +137,9 @@ export class RequestLimiter<A extends readonly unknown[]> {
       }
       running = undefined
       this.#adapter.checkRequest?.(...args)
+      if (this.#isGone(args)) {
+        return GONE
+      }
       // Awaited inline: a separate async function would take more ticks of the microtask queue.
       running = 'key'
       let requestKey = replacement?.key
@@ -166,6 +165,10 @@ export class RequestLimiter<A extends readonly unknown[]> {
       }
       running = undefined
       const checked = units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units)
+      if (this.#isGone(args)) {
+        // While the functions ran.
+        return GONE
+      }
       if (delayMs === undefined) {
         decision = await limiter.take(
           requestKey,
@@ -175,14 +178,18 @@ export class RequestLimiter<A extends readonly unknown[]> {
         const signal = this.#adapter.signalOf(...args)
         const delayed = await this.#delayed(requestKey, checked ?? 1, requestTier, delayMs, signal)
         if (delayed === undefined) {
-          return CLIENT_GONE
+          return GONE
         }
         decision = delayed
       }
       this.#adapter.attach(requestProperty, decision, ...args)
       this.#checkCount(args, requestKey, checked ?? 1)
     } catch (error) {
-      if (isInvalidInput(error, running)) {
+      const isInvalid = isInvalidInput(error, running)
+      if ((isInvalid || !observe) && this.#isLost(args, isInvalid)) {
+        return observe ? PASSED : GONE
+      }
+      if (isInvalid) {
         return this.#invalid(error, running, args, replacement !== undefined)
       }
       if (!observe || this.#hasOnError) {
@@ -192,14 +199,15 @@ export class RequestLimiter<A extends readonly unknown[]> {
       this.#warnings.once('TOLLGATE_OBSERVE_FAILED', `a request passed without a decision: ${reasonOf(error)}`)
       return PASSED
     }
-    if (readBarrier !== undefined) {
-      await readBarrier
+    if (!decision.allowed && onRefused !== undefined) {
+      await onRefused(...args, decision)
+    }
+    if (this.#isGone(args)) {
+      await this.refundAtEnd(decision, { aborted: true, status: undefined }, args)
+      return GONE
     }
     if (decision.allowed) {
       return { kind: 'pass', decision, tier: requestTier }
-    }
-    if (onRefused !== undefined) {
-      await onRefused(...args, decision)
     }
     return { kind: observe ? 'pass' : 'refuse', decision, tier: requestTier }
   }
@@ -207,7 +215,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
   /** Writes the headers of an outcome. */
   write(outcome: RequestOutcome, set: SetHeader): void {
     const { headers } = this.#options
-    if (headers === false || outcome.kind === 'fail' || outcome.decision === undefined) {
+    if (headers === false || !('decision' in outcome) || outcome.decision === undefined) {
       return
     }
     const { decision } = outcome
@@ -237,17 +245,28 @@ export class RequestLimiter<A extends readonly unknown[]> {
     })
   }
 
-  /** Refunds a request if it ended as `refundWhen` says. Call it once for each decision. */
+  /** Refunds a request if `refundWhen` says so for its end. Call it once for each decision. */
   async refundAtEnd(decision: Decision, end: RequestEnd, args: A): Promise<void> {
     const { limiter } = this.#options
     try {
-      if (decision.allowed && (await this.#isRefunded(end, args))) {
+      if (decision.allowed && this.mayRefund && (await this.#isRefunded(end, args))) {
         await limiter.refund(decision)
       }
     } catch (error) {
       // The request has ended, so the error cannot be answered.
       this.#warnings.once('TOLLGATE_REFUND_FAILED', `a request's units were not given back: ${reasonOf(error)}`)
     }
+  }
+
+  /** Whether a request does not reach the route, because it can get no answer. In shadow mode all do. */
+  #isGone(args: A): boolean {
+    return !this.#options.observe && this.#adapter.isGone(...args)
+  }
+
+  /** Whether a client that has gone explains an error, such as that of a missing address. */
+  #isLost(args: A, isInvalid: boolean): boolean {
+    const { isGone, isReset } = this.#adapter
+    return isGone(...args) || (isInvalid && isReset?.(...args) === true)
   }
 
   /** Waits for the turn of a request. Resolves to `undefined` if its client disconnects. */
@@ -360,7 +379,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     if (typeof refundWhen === 'function') {
       return await (refundWhen as (...args: unknown[]) => boolean | Promise<boolean>)(...args, end)
     }
-    const hasFailed = end.aborted || end.status >= 400
-    return hasFailed === (refundWhen === 'failed')
+    return !end.aborted && end.status >= 400 === (refundWhen === 'failed')
   }
 }

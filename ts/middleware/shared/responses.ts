@@ -24,6 +24,9 @@ export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again late
 
 const INVALID_MESSAGE = 'Bad Request'
 
+/** The answer for a client that has gone, where there must be one. Servers log this status for it. */
+export const CLIENT_GONE: OwnResponse = { status: 499, message: 'Client Closed Request' }
+
 /** The registry of the problem types that the drafts define. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
 

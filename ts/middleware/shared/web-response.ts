@@ -1,5 +1,6 @@
+import type { RequestEnd } from './options.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
-import type { OwnResponse } from './responses.js'
+import { CLIENT_GONE, type OwnResponse } from './responses.js'
 
 /**
  * Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is
@@ -38,6 +39,11 @@ export function webResponse({ status, message, type }: OwnResponse): Response {
   return Response.json(message, type === undefined ? { status } : { status, headers: { 'content-type': type } })
 }
 
+/** The response for a client that has gone. */
+export function goneResponse(): Response {
+  return webResponse(CLIENT_GONE)
+}
+
 /**
  * The response to a request from which no key or cost can be made: the response that
  * `onInvalidInput` returned, or the default.
@@ -67,12 +73,12 @@ export async function runAndRefund<A extends readonly unknown[]>(
     return
   }
   let ended: Promise<void> | undefined
-  const end = (status: number, aborted: boolean) => {
-    ended ??= requestLimiter.refundAtEnd(decision, { status, aborted }, args)
+  const end = (end: RequestEnd) => {
+    ended ??= requestLimiter.refundAtEnd(decision, end, args)
     return ended
   }
   const signal = signalOf()
-  const onAbort = () => void end(500, true)
+  const onAbort = () => void end({ aborted: true, status: undefined })
   signal?.addEventListener('abort', onAbort)
   let status = 500
   try {
@@ -80,6 +86,6 @@ export async function runAndRefund<A extends readonly unknown[]>(
   } finally {
     signal?.removeEventListener('abort', onAbort)
     // Awaited, because platforms may stop work that goes on after the response.
-    await end(status, signal?.aborted === true)
+    await end(signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status })
   }
 }

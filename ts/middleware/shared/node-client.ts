@@ -1,0 +1,116 @@
+/** The part of a socket of Node.js that tells about its client. */
+export interface NodeSocket {
+  readonly destroyed?: boolean
+  readonly writable?: boolean
+  readonly remoteAddress?: string | undefined
+  readonly localAddress?: string | undefined
+  once?(event: 'close', listener: () => void): unknown
+}
+
+/** The part of a stream of `node:http2` that tells about its client. */
+interface Http2Stream {
+  readonly rstCode: number
+  readonly destroyed: boolean
+  readonly closed: boolean
+  readonly aborted: boolean
+  readonly headersSent: boolean
+  readonly writableFinished: boolean
+  once(event: 'close', listener: () => void): unknown
+}
+
+/** The part of a `node:http` or `node:http2` response that tells about its client. */
+export interface NodeExchange {
+  readonly writableEnded?: boolean
+  readonly closed?: boolean
+  readonly destroyed?: boolean
+  /** `null` while earlier responses of a pipelined connection are not sent. */
+  readonly socket?: NodeSocket | null
+  readonly req?: { readonly socket?: NodeSocket | null }
+  /** Of `node:http2` only. */
+  readonly stream?: unknown
+  once(event: 'finish' | 'close', listener: () => void): unknown
+}
+
+/**
+ * Whether a request can get no answer any more: it was answered, or its client has gone.
+ *
+ * Over HTTP/2 the response itself does not tell, because only its stream is closed. A pipelined
+ * response does not tell either while it has no socket.
+ */
+export function isClientGone(response: NodeExchange): boolean {
+  const stream = streamOf(response)
+  if (stream !== undefined) {
+    // The writable side of a HEAD request has ended before its answer.
+    return response.writableEnded === true || stream.closed || stream.destroyed
+  }
+  const socket = response.socket ?? response.req?.socket
+  // Node ends the socket of a client that has ended its own side.
+  const isClosed = socket?.destroyed || socket?.writable === false || response.closed || response.destroyed
+  return response.writableEnded === true || isClosed === true
+}
+
+/**
+ * Whether a connection was reset, although Node does not know it yet: it has no remote address any
+ * more. A unix socket has no local address either.
+ */
+export function isReset(socket: NodeSocket | null | undefined): boolean {
+  return socket?.remoteAddress === undefined && socket?.localAddress !== undefined
+}
+
+/**
+ * Calls a function when a response was sent or its client has gone, perhaps several times.
+ *
+ * @param ended - Receives whether the client has gone before the whole response was sent.
+ */
+export function onEnd(response: NodeExchange, ended: (aborted: boolean) => void): void {
+  const stream = streamOf(response)
+  if (stream !== undefined) {
+    // The events of the response are the same for both ends, and a HEAD request may have none.
+    stream.once('close', () => ended(!stream.headersSent || stream.aborted || !stream.writableFinished))
+    return
+  }
+  response.once('finish', () => ended(false))
+  response.once('close', () => ended(true))
+  const socket = response.req?.socket
+  if (response.socket === null && socket?.once !== undefined) {
+    // Without a socket the response emits no event for a client that disconnects.
+    const listeners = closeListenersOf(socket)
+    const onClose = () => ended(true)
+    listeners.add(onClose)
+    response.once('close', () => listeners.delete(onClose))
+  }
+}
+
+/** A signal that is aborted when the client disconnects before it has the response. */
+export function closeSignal(response: NodeExchange): AbortSignal {
+  const controller = new AbortController()
+  if (isClientGone(response)) {
+    controller.abort()
+  } else {
+    // Also called after the whole response, when nothing waits for the signal.
+    onEnd(response, () => controller.abort())
+  }
+  return controller.signal
+}
+
+function streamOf({ stream }: NodeExchange): Http2Stream | undefined {
+  return typeof (stream as Partial<Http2Stream> | undefined)?.rstCode === 'number' ? (stream as Http2Stream) : undefined
+}
+
+/** What to call when sockets close. All pipelined responses of a socket share one listener. */
+const closeListeners = new WeakMap<NodeSocket, Set<() => void>>()
+
+function closeListenersOf(socket: NodeSocket): Set<() => void> {
+  const existing = closeListeners.get(socket)
+  if (existing !== undefined) {
+    return existing
+  }
+  const listeners = new Set<() => void>()
+  closeListeners.set(socket, listeners)
+  socket.once?.('close', () => {
+    for (const listener of listeners) {
+      listener()
+    }
+  })
+  return listeners
+}

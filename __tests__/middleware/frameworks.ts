@@ -1,5 +1,6 @@
 /** The same small app in each framework, over real HTTP, with its middleware. */
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import 'reflect-metadata'
 import { getRequestListener } from '@hono/node-server'
@@ -18,6 +19,7 @@ import * as forFetch from '../../ts/middleware/fetch.js'
 import * as forHono from '../../ts/middleware/hono.js'
 import * as forKoa from '../../ts/middleware/koa.js'
 import { RateLimitModule } from '../../ts/middleware/nest.js'
+import type { Ask } from './requests.js'
 
 const express4 = require('express4') as typeof express5
 
@@ -34,6 +36,16 @@ export interface Setup {
   readonly trustsProxy?: boolean | number | 'every'
   /** The unix socket to listen on, in place of a port. */
   readonly path?: string
+  /** Headers that an earlier middleware sets. */
+  readonly headers?: { readonly [name: string]: string }
+  /** Called with each request before the app. */
+  readonly onRequest?: (exchange: Exchange) => void
+}
+
+/** A request and its response, as Node.js has them. */
+export interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
 }
 
 export interface ServedApp {
@@ -43,9 +55,13 @@ export interface ServedApp {
 
 export interface Framework {
   readonly name: string
+  /** Whether the app speaks HTTP/2 only. */
+  readonly isHttp2?: boolean
   /** Whether the client's address is the default key. */
   readonly hasAddress: boolean
   serve(setup: Setup): Promise<ServedApp>
+  /** The request that a protocol above HTTP sends for a path. */
+  ask?(ask: Ask): Ask
   /** A request's header, from the arguments of users' functions. */
   header(args: readonly unknown[], name: string): string | undefined
 }
@@ -59,49 +75,66 @@ function expressOf(name: string, express: typeof express5): Framework {
     name,
     hasAddress: true,
     header: ofNode,
-    serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+    serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path, headers = {}, onRequest }) => {
       const app = express()
       app.set('env', 'test')
       if (trustsProxy) {
         app.set('trust proxy', trustsProxy === 'every' || Number(trustsProxy))
       }
+      app.use((_, response, next) => {
+        response.set(headers)
+        next()
+      })
       app.use(forExpress.rateLimit(options as forExpress.ExpressRateLimitOptions))
       app.use((request, response, next) => {
         const decision = (request as unknown as { readonly [name: string]: Decision })[property]
         route(request.path, decision).then(({ status, body }) => response.status(status).send(body), next)
       })
-      return listening(createServer(app), path)
+      return listening(createServer(app), path, onRequest)
     },
   }
 }
 
-const koa: Framework = {
-  name: 'Koa',
+const koaOver = (isHttp2: boolean): Framework => ({
+  name: isHttp2 ? 'Koa over HTTP/2' : 'Koa',
+  isHttp2,
   hasAddress: true,
   header: ofNode,
-  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path, headers = {}, onRequest }) => {
     const app = new Koa({
       proxy: trustsProxy !== false,
       maxIpsCount: trustsProxy === 'every' ? 0 : Number(trustsProxy),
     })
     app.silent = true
+    app.use((context, next) => {
+      context.set(headers)
+      return next()
+    })
     app.use(forKoa.rateLimit(options as forKoa.KoaRateLimitOptions))
     app.use(async (context) => {
       const { status, body } = await route(context.path, context.state[property])
       context.status = status
       context.body = body
     })
-    return listening(createServer(app.callback()), path)
+    return listening(
+      isHttp2 ? createHttp2Server(app.callback() as never) : createServer(app.callback()),
+      path,
+      onRequest,
+    )
   },
-}
+})
 
-const fastifyFramework: Framework = {
-  name: 'Fastify',
+const fastifyOver = (isHttp2: boolean): Framework => ({
+  name: isHttp2 ? 'Fastify over HTTP/2' : 'Fastify',
+  isHttp2,
   hasAddress: true,
   header: ofNode,
-  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path, headers = {}, onRequest }) => {
     // Its types have no number, which programs in JavaScript still set.
-    const app = fastify({ trustProxy: (trustsProxy === 'every' || trustsProxy) as boolean })
+    const trustProxy = (trustsProxy === 'every' || trustsProxy) as boolean
+    const app = fastify({ http2: isHttp2 as false, trustProxy })
+    const watched = watching(app.server, onRequest)
+    app.addHook('onRequest', async (_, reply) => void reply.headers(headers))
     await app.register(fastifyPlugin, options as forExpress.ExpressRateLimitOptions as never)
     app.all('/*', async (request, reply) => {
       const decision = (request as unknown as { readonly [name: string]: Decision })[property]
@@ -109,16 +142,23 @@ const fastifyFramework: Framework = {
       return reply.code(status).send(body)
     })
     await app.listen(path === undefined ? { port: 0, host: '127.0.0.1' } : { path })
-    return { url: path ?? urlOf(app.server), close: () => closing(app.server, () => app.close()) }
+    return { url: path ?? urlOf(app.server), close: () => watched.closing(() => app.close()) }
   },
-}
+})
 
-const hono: Framework = {
-  name: 'Hono',
+const honoOver = (isHttp2: boolean): Framework => ({
+  name: isHttp2 ? 'Hono over HTTP/2' : 'Hono',
+  isHttp2,
   hasAddress: false,
   header: (args, name) => (args[0] as { req: { header(name: string): string | undefined } }).req.header(name),
-  serve: async ({ options, route, property = 'rateLimit', path }) => {
+  serve: async ({ options, route, property = 'rateLimit', path, headers = {}, onRequest }) => {
     const app = new Hono()
+    app.use((context, next) => {
+      for (const [name, value] of Object.entries(headers)) {
+        context.header(name, value)
+      }
+      return next()
+    })
     app.use(forHono.rateLimit(options as forHono.HonoRateLimitOptions))
     app.all('*', async (context) => {
       const { status, body } = await route(context.req.path, context.get(property as never) as Decision | undefined)
@@ -128,15 +168,17 @@ const hono: Framework = {
       const response = (error as { getResponse?(): Response }).getResponse?.()
       return response ?? context.text('Internal Server Error', 500)
     })
-    return listening(createServer(getRequestListener(app.fetch)), path)
+    const listener = getRequestListener(app.fetch)
+    return listening(isHttp2 ? createHttp2Server(listener) : createServer(listener), path, onRequest)
   },
-}
+})
 
-const web: Framework = {
-  name: 'fetch',
+const webOver = (isHttp2: boolean): Framework => ({
+  name: isHttp2 ? 'fetch over HTTP/2' : 'fetch',
+  isHttp2,
   hasAddress: false,
   header: (args, name) => (args[0] as Request).headers.get(name) ?? undefined,
-  serve: async ({ options, route, property = 'rateLimit', path }) => {
+  serve: async ({ options, route, property = 'rateLimit', path, onRequest }) => {
     const handler = forFetch.withRateLimit(
       async (request) => {
         const decision = (request as unknown as { readonly [name: string]: Decision })[property]
@@ -145,20 +187,24 @@ const web: Framework = {
       },
       options as forFetch.FetchRateLimitOptions<string, string, []>,
     )
-    return listening(createServer(getRequestListener((request) => handler(request))), path)
+    const listener = getRequestListener((request) => handler(request))
+    return listening(isHttp2 ? createHttp2Server(listener) : createServer(listener), path, onRequest)
   },
-}
+})
 
 function nestOf(
   name: string,
   anyPath: string,
-  make: (root: new () => object, trustsProxy: boolean | number | 'every') => Promise<unknown>,
+  make: (root: new () => object, setup: Setup) => Promise<unknown>,
+  isHttp2 = false,
 ): Framework {
   return {
     name,
+    isHttp2,
     hasAddress: true,
     header: (args, header) => ofNode([(args[0] as ExecutionContext).switchToHttp().getRequest()], header),
-    serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+    serve: async (setup) => {
+      const { options, route, property = 'rateLimit', path, onRequest } = setup
       class Routes {
         async all(request: { readonly url: string; readonly [name: string]: unknown }, response: ResponseLike) {
           const { status, body } = await route(request.url, request[property] as Decision | undefined)
@@ -173,8 +219,9 @@ function nestOf(
       class Root {}
       const limits = RateLimitModule.forRoot(options as Parameters<typeof RateLimitModule.forRoot>[0] as never)
       Module({ imports: [limits], controllers: [Routes] })(Root)
-      const app = (await make(Root, trustsProxy)) as NestApp
+      const app = (await make(Root, setup)) as NestApp
       const server = app.getHttpServer() as Server
+      const watched = watching(server, onRequest)
       if (path === undefined) {
         await app.listen(0, '127.0.0.1')
       } else {
@@ -183,7 +230,7 @@ function nestOf(
         await app.getHttpAdapter().getInstance().ready?.()
         await new Promise<void>((resolve) => server.listen(path, resolve))
       }
-      return { url: path ?? urlOf(server), close: () => closing(server, () => app.close()) }
+      return { url: path ?? urlOf(server), close: () => watched.closing(() => app.close()) }
     },
   }
 }
@@ -201,31 +248,57 @@ interface NestApp {
   close(): Promise<void>
 }
 
-const nestExpress = nestOf('Nest over Express', '{*path}', async (root, trustsProxy) => {
+const nestExpress = nestOf('Nest over Express', '{*path}', async (root, { trustsProxy = false, headers = {} }) => {
   const app = await NestFactory.create<NestExpressApplication>(root, { logger: false })
+  app.use((_: unknown, response: ServerResponse, next: () => void) => {
+    for (const [name, value] of Object.entries(headers)) {
+      response.setHeader(name, value)
+    }
+    next()
+  })
   if (trustsProxy) {
     app.set('trust proxy', trustsProxy === 'every' || Number(trustsProxy))
   }
   return app
 })
 
-const nestFastify = nestOf('Nest over Fastify', '*', async (root, trustsProxy) => {
-  const adapter = new FastifyAdapter({ trustProxy: trustsProxy === 'every' || trustsProxy })
-  return NestFactory.create<NestFastifyApplication>(root, adapter, { logger: false })
-})
+function nestFastify(name: string, isHttp2: boolean): Framework {
+  const make = async (root: new () => object, { trustsProxy = false, headers = {} }: Setup) => {
+    const settings: object = { http2: isHttp2, trustProxy: trustsProxy === 'every' || trustsProxy }
+    const adapter = new FastifyAdapter(settings)
+    adapter.getInstance().addHook('onRequest', async (_, reply) => void reply.headers(headers))
+    return NestFactory.create<NestFastifyApplication>(root, adapter, { logger: false })
+  }
+  return nestOf(name, '*', make, isHttp2)
+}
 
+/** The frameworks over HTTP/1.1. */
 export const FRAMEWORKS: readonly Framework[] = [
   expressOf('Express 5', express5),
   expressOf('Express 4', express4),
-  fastifyFramework,
-  koa,
+  fastifyOver(false),
+  koaOver(false),
   nestExpress,
-  nestFastify,
-  hono,
-  web,
+  nestFastify('Nest over Fastify', false),
+  honoOver(false),
+  webOver(false),
 ]
 
-async function listening(server: Server, path: string | undefined): Promise<ServedApp> {
+/** The frameworks that also run over HTTP/2. */
+export const HTTP2_FRAMEWORKS: readonly Framework[] = [
+  fastifyOver(true),
+  koaOver(true),
+  nestFastify('Nest over Fastify over HTTP/2', true),
+  honoOver(true),
+  webOver(true),
+]
+
+export async function listening(
+  server: Server | Http2Server,
+  path: string | undefined,
+  onRequest?: Setup['onRequest'],
+): Promise<ServedApp> {
+  const watched = watching(server, onRequest)
   await new Promise<void>((resolve) => {
     if (path === undefined) {
       server.listen(0, '127.0.0.1', resolve)
@@ -233,16 +306,29 @@ async function listening(server: Server, path: string | undefined): Promise<Serv
       server.listen(path, resolve)
     }
   })
-  const close = () => closing(server, async () => void server.close())
+  const close = () => watched.closing(async () => void server.close())
   return { url: path ?? urlOf(server), close }
 }
 
-async function closing(server: Server, close: () => Promise<unknown>): Promise<void> {
-  server.closeAllConnections()
-  await close()
+/** Calls a function with each request of a server, and closes its connections. */
+function watching(server: Server | Http2Server, onRequest: Setup['onRequest'] = () => {}) {
+  const sessions = new Set<ServerHttp2Session>()
+  ;(server as Http2Server).on('session', (session) => void sessions.add(session))
+  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+    onRequest({ request, response })
+  })
+  return {
+    async closing(close: () => Promise<unknown>): Promise<void> {
+      ;(server as Partial<Server>).closeAllConnections?.()
+      for (const session of sessions) {
+        session.destroy()
+      }
+      await close()
+    },
+  }
 }
 
-function urlOf(server: Server): string {
+function urlOf(server: Server | Http2Server): string {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 

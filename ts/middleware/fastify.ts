@@ -120,7 +120,7 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
     } else if (outcome.kind === 'invalid' && !reply.sent) {
       await send(reply, outcome.response)
     }
-    if (!reply.sent && (outcome.kind === 'gone' || isClientGone(reply.raw))) {
+    if (outcome.kind !== 'pass' && !reply.sent && (outcome.kind === 'gone' || isClientGone(reply.raw))) {
       // A reply to a client that has gone does not count as sent, so the route would run.
       reply.hijack()
     }

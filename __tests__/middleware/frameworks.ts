@@ -9,7 +9,7 @@ import { NestFactory } from '@nestjs/core'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify'
 import express5 from 'express'
-import fastify from 'fastify'
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import type { Decision } from '../../ts/index.js'
@@ -135,12 +135,17 @@ const fastifyOver = (isHttp2: boolean): Framework => ({
     const app = fastify({ http2: isHttp2 as false, trustProxy })
     const watched = watching(app.server, onRequest)
     app.addHook('onRequest', async (_, reply) => void reply.headers(headers))
+    // Without it Fastify answers requests with an unknown type of body itself, after the limiter.
+    app.addContentTypeParser('*', (_, __, done) => done(null))
     await app.register(fastifyPlugin, options as forExpress.ExpressRateLimitOptions as never)
-    app.all('/*', async (request, reply) => {
+    const handle = async (request: FastifyRequest, reply: FastifyReply) => {
       const decision = (request as unknown as { readonly [name: string]: Decision })[property]
       const { status, body } = await route(request.url, decision)
       return reply.code(status).send(body)
-    })
+    }
+    app.all('/*', handle)
+    // For targets and methods that are no routes.
+    app.setNotFoundHandler(handle)
     await app.listen(path === undefined ? { port: 0, host: '127.0.0.1' } : { path })
     return { url: path ?? urlOf(app.server), close: () => watched.closing(() => app.close()) }
   },

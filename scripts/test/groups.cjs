@@ -43,7 +43,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
-      'middleware/contract/{answers,gone}',
+      'middleware/contract/{answers,attack,gone}',
       'middleware/{clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,rate-limit-headers,responses,socket.io,tiers,trpc,types}',
       'operations/{bad-input,conditions,tier-law}',
       'testing/*',

@@ -2,12 +2,7 @@ import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
 import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, isReset } from '../shared/node-client.js'
-import {
-  currentReadBarrier,
-  type FastifyReplyLike,
-  forwardedIn,
-  type NodeResponse,
-} from '../shared/node-response.js'
+import { currentReadBarrier, type FastifyReplyLike, forwardedIn, type NodeResponse } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
 import { connectionSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'

@@ -4,6 +4,7 @@ export interface NodeSocket {
   readonly writable?: boolean
   readonly remoteAddress?: string | undefined
   readonly localAddress?: string | undefined
+  readonly readyState?: unknown
   once?(event: 'close', listener: () => void): unknown
 }
 
@@ -50,11 +51,12 @@ export function isClientGone(response: NodeExchange): boolean {
 }
 
 /**
- * Whether a connection was reset, although Node does not know it yet: it has no remote address any
- * more. A unix socket has no local address either.
+ * Whether a connection was reset, although its streams do not know it yet: it has no remote address any
+ * more. A unix socket has no local address either. A socket of HTTP/2 may be closed before its streams,
+ * and then has neither.
  */
 export function isReset(socket: NodeSocket | null | undefined): boolean {
-  return socket?.remoteAddress === undefined && socket?.localAddress !== undefined
+  return socket?.remoteAddress === undefined && (socket?.localAddress !== undefined || socket?.readyState === 'closed')
 }
 
 /**

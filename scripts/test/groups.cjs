@@ -39,7 +39,7 @@ const GROUPS = [
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,fetch,options}',
-      'cli/{command-line,demo,format,log-line,pages,peaks,policy-text,terminal}',
+      'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { RateLimiter, type RedisUrl } from '../../api/rate-limiter.js'
 import { withRateLimit } from '../../middleware/fetch.js'
@@ -48,15 +48,7 @@ export async function startServer(shared?: DemoRedis): Promise<DemoServer> {
     key: (request: Request) => request.headers.get('x-client') ?? 'anonymous',
   })
   const server = createServer((request, response) => {
-    const { url = '/', headers } = request
-    const { 'x-client': client = 'anonymous' } = headers
-    handle(new Request(new URL(url, 'http://localhost'), { headers: { 'x-client': String(client) } })).then(
-      async (answer) => {
-        response.writeHead(answer.status, [...answer.headers].flat())
-        response.end(await answer.text())
-      },
-      (error: unknown) => response.writeHead(500).end(String(error)),
-    )
+    void respond(handle, request, response)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -69,5 +61,28 @@ export async function startServer(shared?: DemoRedis): Promise<DemoServer> {
       await once(server, 'close')
       await limiter.close()
     },
+  }
+}
+
+/** The hosts of a request from this machine. A page that gives its name this address sends another one. */
+const LOCAL_HOST = /^(localhost|127\.0\.0\.1)(:\d+)?$/i
+
+/** Answers a request. All paths have one answer, so that no URL of a request is read. It never rejects. */
+async function respond(
+  handle: (request: Request) => Promise<Response>,
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  try {
+    const { host = '', 'x-client': client = 'anonymous' } = headers
+    const refusal = !LOCAL_HOST.test(host) ? 403 : method === 'GET' ? undefined : 405
+    if (refusal !== undefined) {
+      response.writeHead(refusal).end()
+      return
+    }
+    const answer = await handle(new Request('http://localhost/', { headers: { 'x-client': String(client) } }))
+    response.writeHead(answer.status, [...answer.headers].flat()).end(await answer.text())
+  } catch {
+    response.writeHead(500).end()
   }
 }

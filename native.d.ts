@@ -232,6 +232,16 @@ export declare class NativeRedisStore {
  */
 export declare function elapsedMs(): number
 
+/** A key with open holds. */
+export interface NativeHeldKey {
+  key: string
+  /** The call's own hash tag. */
+  ownTag?: string
+  holds: number
+  /** The end of the last open hold, in epoch microseconds. */
+  holdsUntilUs: number
+}
+
 /** The reply to a request. */
 export interface NativeInspectorReply {
   /** The reason why the request failed. */
@@ -248,9 +258,11 @@ export interface NativeInspectorReply {
   scanned: number
   /** The number of scanned keys that limiters wrote, by prefix, policy and algorithm. */
   owners: Array<NativeKeyOwner>
+  /** The scanned keys with open holds, if they were requested. */
+  held: Array<NativeHeldKey>
   /** The cursor of the next page; `'0'` at the end. */
   cursor: string
-  /** The policy texts that limiters have registered for the prefix. */
+  /** The policy texts that limiters have registered for the prefix and use, or the last one. */
   registeredPolicies: Array<string>
   /** The number of the key's open holds. */
   holds: number
@@ -288,6 +300,8 @@ export interface NativePageQuery {
   pattern: string
   /** The approximate number of keys to scan. */
   count: number
+  /** Whether to read the holds of the prefix's keys. */
+  readsHolds: boolean
 }
 
 /**
@@ -305,7 +319,8 @@ export interface NativeStoredKey {
   /** Whether a limiter wrote its value. If not, the values below are unknown. */
   isReadable: boolean
   used: number
-  most?: number
+  /** The maximum of charged units. */
+  limit?: number
   units?: number
   perUs?: number
   windowUs?: number

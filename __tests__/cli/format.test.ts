@@ -1,4 +1,4 @@
-import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from '../../ts/cli/redis/format.js'
+import { formatDuration, formatLength, formatNumber, formatRate, formatShare, formatTime } from '../../ts/cli/format.js'
 import { formatInspection } from '../../ts/cli/redis/format-inspection.js'
 import { pages } from '../docs/pages.js'
 
@@ -8,16 +8,32 @@ test.each([
   [1_000, '1 s'],
   [1_234, '1.3 s'],
   [9_950, '10 s'],
-  [10_001, '11 s'],
-  [59_001, '1 min'],
+  [10_001, '10.1 s'],
+  [59_600, '59.6 s'],
+  [59_901, '1 min'],
   [192_000, '3 min 12 s'],
   [3_599_500, '1 h'],
   [5_400_000, '1 h 30 min'],
   [86_399_999, '1 d'],
+  [86_409_000, '1 d 9 s'],
   [90_000_000, '1 d 1 h'],
+  [90_061_000, '1 d 1 h 1 min 1 s'],
   [31 * 86_400_000, '31 d'],
 ])('%d ms are formatted as %s, rounded up', (ms, words) => {
   expect(formatDuration(ms)).toBe(words)
+})
+
+test.each([
+  [0.5, '0.5 ms'],
+  [12, '12 ms'],
+  [1_500, '1.5 s'],
+  [59_600, '59.6 s'],
+  [61_000, '1 min 1 s'],
+  [3_600_001, '1 h 0.001 s'],
+  [86_400_000, '1 d'],
+  [86_409_000, '1 d 9 s'],
+])('a length of %d ms is formatted as %s, exactly', (ms, words) => {
+  expect(formatLength(ms)).toBe(words)
 })
 
 test.each([
@@ -29,6 +45,7 @@ test.each([
   [3, 7_200_000, '36 per day'],
   [1, 30 * 86_400_000, '1 per 30 d'],
   [7, 20 * 86_400_000, '7 per 20 d'],
+  [1, 1_234.567, '1 per 1.234567 s'],
 ])('%d units in %d ms are formatted as %s', (units, periodMs, words) => {
   expect(formatRate(units, periodMs)).toBe(words)
 })
@@ -52,7 +69,7 @@ test('numbers and times are formatted without a locale', () => {
 test('inspect prints the output that the page shows', () => {
   const state = {
     ...({ policy: 'default', algorithm: 'gcra', key: 'user:42', isReadable: true } as const),
-    ...{ used: 3, isUsedExact: true, most: 5, rate: { units: 5, periodMs: 60_000 }, resetInMs: 36_000 },
+    ...{ used: 3, isUsedExact: true, limit: 5, rate: { units: 5, periodMs: 60_000 }, resetInMs: 36_000 },
     ...{
       blockedForMs: 192_000,
       override: { numbers: { limit: 6, periodMs: 60_000, burst: 8 }, forMs: 30 * 86_400_000 },

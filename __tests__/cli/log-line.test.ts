@@ -1,6 +1,6 @@
 /** Log lines as servers write them: which fields are parsed, and which lines are rejected. */
 import { FIELDS, LogLine } from '../../ts/cli/simulate/log/line.js'
-import { clfTime, shownSpan, timeOfField } from '../../ts/cli/simulate/log/times.js'
+import { clfTime, timeOfField } from '../../ts/cli/simulate/log/times.js'
 
 const TIME = '10/Oct/2000:13:55:36 -0700'
 const MILLIS = Date.UTC(2000, 9, 10, 20, 55, 36)
@@ -123,13 +123,4 @@ test.each([
   [{ seconds: 1 }, Number.NaN],
 ])('a field of %j means the time %d', (value, millis) => {
   expect(Math.round(timeOfField(value) * 1_000)).toBe(Math.round(millis * 1_000))
-})
-
-test.each([
-  [12, '12 ms'],
-  [61_000, '1 min 1 s'],
-  [86_400_000, '1 d'],
-  [90_061_000, '1 d 1 h'],
-])('%d ms are shown as %s', (millis, shown) => {
-  expect(shownSpan(millis)).toBe(shown)
 })

@@ -28,8 +28,8 @@ test('are the most units in any sixty steps, by a slow count', () => {
       }
       const names = new Set(requests.map(([, key]) => key))
       const all = [...names].map((key) => Math.max(...peaksOf(key)))
-      expect([keys, quantiles.all]).toEqual([names.size, Math.max(...all)])
-      expect(quantiles.half).toBe(all.sort((one, other) => one - other)[Math.ceil(all.length / 2) - 1])
+      expect([keys, quantiles.max]).toEqual([names.size, Math.max(...all)])
+      expect(quantiles.p50).toBe(all.sort((one, other) => one - other)[Math.ceil(all.length / 2) - 1])
     }),
     cases(100),
   )
@@ -68,7 +68,7 @@ test.each([
 })
 
 test('requests without a key are not counted', () => {
-  expect(reportOf([[0, 0, 1]])).toMatchObject({ keys: 0, gap: null, quantiles: { all: 0 } })
+  expect(reportOf([[0, 0, 1]])).toMatchObject({ keys: 0, gap: null, quantiles: { max: 0 } })
 })
 
 test('the windows are those of the policies, each once', () => {

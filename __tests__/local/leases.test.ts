@@ -443,7 +443,7 @@ test('a warning tells that another limiter of the prefix has another lease', asy
   })
   const taken = () => Promise.all(limiters.map((limiter) => limiter.take('a')))
   await taken()
-  // The policies are registered with the first answer after a second.
+  // The policies are registered with the first answer.
   await until('both are registered', async () => {
     await taken()
     return warnings.length > 0

@@ -197,7 +197,7 @@ describe('over Redis', () => {
     const decision = await limiter.take('a', 5)
     expect(await limiter.refund(decision, 2)).toBe(2)
     expect((await limiter.peek('a')).remaining).toBe(6)
-    const [name = ''] = await redis.server.command<string[]>('KEYS', 'refunded-log*')
+    const [name = ''] = await redis.server.command<string[]>('KEYS', 'refunded-log*{*')
     expect(await redis.server.command('PTTL', name)).toBeGreaterThan(0)
   })
 

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Decision, type RateLimiter, TollgateError } from '../../ts/index.js'
-import { timers } from '../../ts/platform/timers.js'
 import { until } from '../servers/until.js'
 
 /**
@@ -98,16 +97,4 @@ async function message(child: ChildProcess): Promise<unknown> {
   })
   ended.catch(() => {})
   return Promise.race([once(child, 'message').then(([report]) => report), ended])
-}
-
-/** The delay between the first decision of a prefix and the registration of its policies, in milliseconds. */
-const REGISTERED_AFTER_MS = 1_000
-
-/**
- * Advances the clock by which the limiters of this process register their policies: the next answered call registers
- * those of a prefix with a decision before.
- */
-export function passRegistrationDelay(): void {
-  const { now } = timers
-  timers.now = () => now() + REGISTERED_AFTER_MS
 }

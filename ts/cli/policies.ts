@@ -36,7 +36,7 @@ export function policiesFromTexts(texts: readonly string[], make: PolicyFactory 
  * @throws {CommandFailure} The message names the invalid place in the file.
  */
 export function policiesFromFile(file: string, make: PolicyFactory = makePolicy): LimiterPolicies[] {
-  const all = objectOf(readJson(file), `${file} must be an object of policies by name`)
+  const all = objectOf(readJson(file), file, 'must be an object of policies by name')
   const entries = Object.entries(all)
   if (entries.length === 0) {
     throw usageError(`${file} has no policy`)
@@ -60,15 +60,15 @@ export function policyOrSet(value: unknown, where: string, make: PolicyFactory =
   if (typeof value === 'string' || isPolicyLike(value)) {
     return policyFrom(value, where, make)
   }
-  const rule = `${where} must be a string such as "gcra limit=100 period=1m", an object with an algorithm, or an object of these by name`
-  const parts = Object.entries(objectOf(value, rule))
+  const parts = Object.entries(objectOf(value, where))
   const policies = Object.fromEntries(parts.map(([name, part]) => [name, policyFrom(part, `${where}.${name}`, make)]))
   // Checks the rules for all of them together: their number, their names and their key dimensions.
   asUsageError(where, () => void new RateLimiter(policies).close())
   return policies
 }
 
-function policyFrom(value: unknown, where: string, make: PolicyFactory): Policy {
+/** One policy: a text, or an object with its `algorithm`. */
+export function policyFrom(value: unknown, where: string, make: PolicyFactory = makePolicy): Policy {
   if (typeof value === 'string') {
     return make(parsePolicyOptions(value, where), where)
   }
@@ -91,9 +91,13 @@ export function readJson(file: string): unknown {
   }
 }
 
-function objectOf(value: unknown, rule: string): object {
+const ANY_RULE =
+  'must be a string such as "gcra limit=100 period=1m", an object with an algorithm, or an object of these by name'
+
+/** An object of policies by name, not checked. @throws {CommandFailure} for any other value. */
+export function objectOf(value: unknown, where: string, rule = ANY_RULE): object {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return value
   }
-  throw usageError(rule)
+  throw usageError(`${where} ${rule}`)
 }

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { blockCommand, unblockCommand } from './commands/block.js'
+import { blockedCommand } from './commands/blocked.js'
 import { demoCommand, demoServerCommand } from './commands/demo.js'
 import { inspectCommand } from './commands/inspect.js'
 import { clearOverrideCommand, overrideCommand } from './commands/override.js'
@@ -18,12 +19,12 @@ export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void
 /** The commands in their groups, in the order of the help. */
 const COMMANDS: readonly (readonly [group: string, factories: readonly CommandFactory[]])[] = [
   ['Choose the numbers:', [simulateCommand, playgroundCommand, demoCommand]],
-  ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand]],
+  ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand, blockedCommand]],
   ['Change a key in Redis:', [resetCommand, blockCommand, unblockCommand, overrideCommand, clearOverrideCommand]],
 ]
 
 const DESCRIPTION = `Rate limits from the command line: replay logs through policies, and show or change the keys of a limiter.
-simulate, prefixes, inspect and top are read-only.`
+simulate, prefixes, inspect, top and blocked are read-only.`
 
 const EXAMPLES = `
 Examples:

@@ -9,7 +9,7 @@ export const RATES: Readonly<Record<string, readonly [amount: string, length: st
 }
 
 /** Options that are durations. */
-export const DURATIONS: readonly string[] = ['period', 'window', 'every', 'precision', 'lease']
+export const DURATIONS: readonly string[] = ['period', 'window', 'every', 'precision', 'expires', 'lease']
 
 const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
 

@@ -6,7 +6,7 @@
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { isReset, type NodeSocket } from './shared/node-client.js'
+import { isReset } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
 import { CLIENT_GONE } from './shared/responses.js'
@@ -36,7 +36,7 @@ export interface SocketLike {
 export interface SocketConnection {
   readonly readyState: string
   /** The request that opened the connection. */
-  readonly request?: { readonly socket?: NodeSocket | null }
+  readonly request?: { readonly socket?: object | null }
   /** Calls a function when the connection is closed. */
   once(event: 'close', listener: () => void): unknown
 }

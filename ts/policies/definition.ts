@@ -8,7 +8,7 @@ export interface RateNumbers {
   readonly units: number
   readonly periodMs: number
   /** The maximum of charged units. */
-  readonly most: number
+  readonly limit: number
 }
 
 /** The numbers of an override, by the names of their options. Durations are in milliseconds. */

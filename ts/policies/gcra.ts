@@ -66,7 +66,7 @@ export const GCRA: AlgorithmDefinition<GcraPolicy> = {
     const { units, every } = scale.rateOf(limit, period)
     return { limit: units, period: every, burst: scale.nonZeroUnitsOf('burst', burst) }
   },
-  rate: ({ limit, period, burst }) => ({ units: limit, periodMs: period, most: burst }),
+  rate: ({ limit, period, burst }) => ({ units: limit, periodMs: period, limit: burst }),
   lease: ({ burst }, units) => (units < burst ? { burst: burst - units } : undefined),
   decodeOverride: ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst }),
 }

@@ -71,7 +71,7 @@ export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {
     capacity: scale.nonZeroUnitsOf('capacity', capacity),
     leak: scale.rateOf(leak.units, leak.every),
   }),
-  rate: ({ capacity, leak }) => ({ units: leak.units, periodMs: leak.every, most: capacity }),
+  rate: ({ capacity, leak }) => ({ units: leak.units, periodMs: leak.every, limit: capacity }),
   lease: ({ capacity }, units) => (units < capacity ? { capacity: capacity - units } : undefined),
   decodeOverride: ([period = 0, units = 0, capacity = 0]) => ({ capacity, units, everyMs: period / 1_000 }),
 }

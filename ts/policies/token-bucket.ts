@@ -134,7 +134,7 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
       debt: scale.unitsOf(debt),
     }
   },
-  rate: ({ capacity, refill, debt }) => ({ units: refill.tokens, periodMs: refill.every, most: capacity + debt }),
+  rate: ({ capacity, refill, debt }) => ({ units: refill.tokens, periodMs: refill.every, limit: capacity + debt }),
   lease: ({ capacity, initial }, units) =>
     units < capacity ? { capacity: capacity - units, initial: Math.min(initial, capacity - units) } : undefined,
   decodeOverride: ([period = 0, units = 0, most = 0, capacity = 0, initial = 0]) => ({

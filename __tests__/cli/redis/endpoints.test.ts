@@ -95,7 +95,7 @@ describe('a cluster', () => {
         const top = ['top', url, '--prefix', 'api', '--most', '100']
         const found = await json<{ keys: readonly HotKey[]; sample: HotKeySample }>(top)
         expect(found.keys.map(({ key }) => key).sort()).toEqual([...keys, 'tagged'].sort())
-        expect(found.sample).toMatchObject({ read: 61, isComplete: true, gone: 1 })
+        expect(found.sample).toMatchObject({ read: 61, isComplete: true, scannedShare: 1 })
       },
     )
     await run()

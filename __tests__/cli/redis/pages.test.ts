@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { programOf } from '../../../ts/cli/run.js'
-import { gcra, RateLimiter } from '../../../ts/index.js'
+import { gcra, RateLimiter, tiers } from '../../../ts/index.js'
 import { pages, ROOT } from '../../docs/pages.js'
 import { openedRedis } from '../../redis/opened.js'
+import { until } from '../../servers/until.js'
 
 const PROGRAM = join(ROOT, 'dist', 'cli', 'main.js')
-const NAMES = ['inspect', 'top', 'reset', 'block', 'unblock', 'override', 'clear-override']
+const NAMES = ['inspect', 'top', 'blocked', 'reset', 'block', 'unblock', 'override', 'clear-override']
 
 const run = promisify(execFile)
 const redis = openedRedis()
@@ -40,12 +41,20 @@ function codeOf(code: string) {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'))
   writeFileSync(join(folder, 'login.json'), JSON.stringify(login))
-  const limiter = new RateLimiter(gcra({ limit: 100, period: '1d' }), { store: redis.store, prefix: 'api' })
-  await limiter.take('user:42', 50)
+  const api = gcra({ limit: 100, period: '1m', burst: 20 })
+  const limiter = new RateLimiter(api, { store: redis.store, prefix: 'api' })
+  await limiter.take('user:42', 10)
   await limiter.close()
   const logins = new RateLimiter(login, { store: redis.store, prefix: 'login' })
   await logins.take({ ip: '192.0.2.7', account: 'bob' })
   await logins.close()
+  const plans = tiers({ free: gcra({ limit: 10, period: '1m' }), pro: gcra({ limit: 1_000, period: '1m' }) })
+  const tiered = new RateLimiter(plans, { store: redis.store, prefix: 'plans' })
+  await tiered.take('customer:7', { tier: 'pro' })
+  await tiered.close()
+  await until('all have registered their policies', async () => {
+    return (await redis.server.command<string[]>('KEYS', '*:~policies')).length === 3
+  })
 })
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -134,7 +134,7 @@ test('keys with parts and tiers are found, too', async () => {
   expect((await take()).status).toBe('blocked')
   const numbers = ['--numbers', 'plan limit=7', '--for', '1h']
   const { code, stderr } = await tollgate(words('override', 'found-tiers', 'user=u', ...numbers))
-  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('depend on the tier') })
+  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('--tier, whose numbers') })
 })
 
 test('policies that differ, or that are not registered, must be given', async () => {

@@ -51,7 +51,7 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   ])
   expect(report.sample).toMatchObject({
     ...{ read: 42, inUse: 40, blocked: 2, overridden: 1 },
-    ...{ isComplete: true, gone: 1 },
+    ...{ isComplete: true, scannedShare: 1 },
   })
   const byUsed = await json<TopReport>(top('api', '--most', '2', '--by', 'used'))
   expect(ranking(byUsed)).toEqual([
@@ -62,14 +62,19 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   expect(stdout).toMatch(/^Hottest keys of api at 127\.0\.0\.1:\d+, by used share\n/)
   expect(stdout).toMatch(/^ +100 % +30 +30 +default +gcra +user:30 {2}\(override\)$/m)
   expect(stdout).toMatch(/^ +39 % +39 +100 +default +gcra +user:39 {2}\(blocked for /m)
-  expect(stdout).toMatch(/^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked, 1 with an override\.$/m)
+  expect(stdout).toMatch(
+    /^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked \(tollgate blocked lists them\), 1 with an override\.$/m,
+  )
 })
 
-test('windows have a limit only if the policy is given', async () => {
+test('windows have a limit only if the policy is given or registered', async () => {
   const policy = fixedWindow({ limit: 50, window: '1d' })
   await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'windows' })
   await limiter.take('low', 5)
   await limiter.take('high', 20)
+  const registered = await json<TopReport>(top('windows'))
+  expect(registered).toMatchObject({ by: 'share', keys: [{ key: 'high', share: 0.4, limit: 50 }, { key: 'low' }] })
+  await redis.server.command('DEL', 'windows:~policies')
   const plain = await json<TopReport>(top('windows'))
   expect(plain.by).toBe('used')
   expect(plain.keys).toMatchObject([{ key: 'high', used: 20 }, { key: 'low' }])
@@ -93,6 +98,12 @@ test('with the policy the expired entries of logs are left out', async () => {
   await limiter.take('now', 5)
   await server.stepClock(4_800)
   const words = ['top', server.url, '--prefix', 'log']
+  const found = await json<TopReport>(words)
+  expect(ranking(found)).toEqual([
+    ['now', 5],
+    ['before', 1],
+  ])
+  await server.command('DEL', 'log:~policies')
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/10 .*before {2}\(upper bound\)/)
   const full = await json<TopReport>([...words, '--policy', formatPolicyText(policy)])
@@ -158,12 +169,12 @@ describe('of many keys', () => {
     ['--for', '1ms'],
   ])('%s ends it early, and the scanned share is shown', async (option, bound) => {
     const report = await json<TopReport>(top('many', option, bound))
-    const { read, isComplete, gone } = report.sample
+    const { read, isComplete, scannedShare } = report.sample
     expect(isComplete).toBe(false)
     expect(read).toBeGreaterThan(900)
     expect(read).toBeLessThan(KEYS / 2)
     // The other tests have few keys.
-    expect(Math.abs((gone as number) - read / KEYS)).toBeLessThan(0.1)
+    expect(Math.abs((scannedShare as number) - read / KEYS)).toBeLessThan(0.1)
     const { stdout } = expectQuiet(await tollgate(top('many', option, bound)))
     expect(stdout).toMatch(/: about \d+ % of all keys \(a sample: increase --for or --sample for more\);/)
   })

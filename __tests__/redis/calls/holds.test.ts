@@ -42,7 +42,7 @@ describe('a process that is killed', () => {
     expect(await remaining()).toEqual([10, 10])
     // TTLs are up to three times as long as the states matter.
     await passTo(6 * 60)
-    expect(await keys(server, 'killed-*', true)).toBe(0)
+    expect(await keys(server, 'killed-*{*', true)).toBe(0)
     expect(await keys(server, 'killed-*', false)).toBe(0)
   })
 })

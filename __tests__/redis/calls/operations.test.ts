@@ -20,7 +20,7 @@ import {
 } from '../../../ts/index.js'
 import { anything } from '../../failure.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { PATIENT_MS, passRegistrationDelay } from '../help.js'
+import { PATIENT_MS } from '../help.js'
 
 const run = promisify(execFile)
 
@@ -142,10 +142,8 @@ async function commandsDuring(call: () => Promise<unknown>): Promise<string[]> {
   }
 }
 
-/** Registers the policies of a limiter, which would otherwise happen during its first call after a second. */
+/** Registers the policies of a limiter, which its first call does. */
 async function registered(limiter: RateLimiter): Promise<void> {
-  await limiter.take('registered')
-  passRegistrationDelay()
   await limiter.take('registered')
   // Redis answers in order: the policies are registered by then.
   await limiter.peek('registered')

@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import {
+  concurrency,
   fixedWindow,
   gcra,
   type Policy,
@@ -19,7 +20,7 @@ import { rejectionOf } from '../../failure.js'
 import { RedisCluster } from '../../servers/cluster.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
-import { PATIENT_MS, passRegistrationDelay } from '../help.js'
+import { PATIENT_MS } from '../help.js'
 import { openedRedis } from '../opened.js'
 
 const redis = openedRedis()
@@ -32,10 +33,9 @@ function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { u
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
 }
 
-/** Makes calls, and lets the time pass after which the policies are registered. */
+/** Makes calls, of which the first registers the policies. */
 async function registered({ limiter }: { readonly limiter: { take(key: string): Promise<unknown> } }): Promise<void> {
   await limiter.take('key')
-  passRegistrationDelay()
   await limiter.take('key')
 }
 
@@ -118,19 +118,82 @@ test('two processes', async () => {
   expect(await first.end()).toBe('')
 })
 
+function gcraOf(store: RedisStore, prefix: string) {
+  return new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix })
+}
+
+/** A first call of each kind. */
+const FIRST_CALLS: Readonly<Record<string, (limiter: AnyLimiter) => Promise<unknown>>> = {
+  take: (limiter) => limiter.take('key'),
+  takeMany: (limiter) => limiter.takeMany(['key']),
+  takeUpTo: (limiter) => limiter.takeUpTo('key', 2),
+  peek: (limiter) => limiter.peek('key'),
+  reserve: (limiter) => limiter.reserve('key', 1),
+  wait: (limiter) => limiter.wait('key'),
+  penalize: (limiter) => limiter.penalize('key', 1),
+  block: (limiter) => limiter.block('key', '1h'),
+  unblock: (limiter) => limiter.unblock('key'),
+  reset: (limiter) => limiter.reset('key'),
+  override: (limiter) => limiter.override('key', { limit: 5 }, { ttl: '1h' }),
+  clearOverride: (limiter) => limiter.clearOverride('key'),
+}
+
+type AnyLimiter = ReturnType<typeof gcraOf>
+
 // promise: policies-differ
-test('calls without a decision register nothing, nor do limiters that close soon', async () => {
-  const { store, limiter } = opened(gcra({ limit: 100, period: '1m' }), 'looking')
+test.each(Object.entries(FIRST_CALLS))('a first call of %s registers the policies', async (name, call) => {
+  const prefix = `first-${name}`
+  const store = new RedisStore(redis.server.url)
+  const limiter = gcraOf(store, prefix)
   await limiter.ready()
-  await limiter.peek('key')
-  await limiter.block('key', '1h')
-  passRegistrationDelay()
-  await limiter.unblock('key')
-  await limiter.take('key')
-  await limiter.peek('key')
-  expect(await texts('looking')).toEqual([])
+  expect(await texts(prefix)).toEqual([])
+  await call(limiter)
+  const text = 'default: gcra burst=100 limit=100 period=1m'
+  await until('the policies are registered', async () => (await texts(prefix)).join() === text)
   await store.close()
-  expect(await texts('looking')).toEqual([])
+})
+
+// promise: policies-differ
+test('permits register their policies, and `ready` then sees other algorithms', async () => {
+  const store = new RedisStore(redis.server.url)
+  const limiter = new RateLimiter(concurrency({ limit: 2, expires: '10s' }), { store, prefix: 'permits' })
+  const permit = await limiter.acquire('key')
+  await until('the policies are registered', async () => (await texts('permits')).length === 1)
+  expect(await texts('permits')).toEqual(['default: concurrency expires=10s limit=2'])
+  const other = opened(gcra({ limit: 100, period: '1m' }), 'permits')
+  expect((await rejectionOf(other.limiter.ready())).code).toBe('INVALID_POLICY')
+  if (permit.allowed) {
+    await permit.release()
+  }
+  await Promise.all([store.close(), other.store.close()])
+})
+
+test('a rule for bans is registered, and a limiter without it causes no warning', async () => {
+  const policy = gcra({ limit: 100, period: '1m' })
+  const store = new RedisStore(redis.server.url)
+  const ban = { after: 5, within: '10m', for: ['1h', '1d'] } as const
+  const banning = new RateLimiter(policy, { store, prefix: 'bans', ban })
+  await registered({ limiter: banning })
+  const text = 'default: gcra burst=100 limit=100 period=1m; ~ban: after=5 within=10m for=1h,1d forget=1d'
+  await until('the policies are registered', async () => (await texts('bans')).join() === text)
+  const plain = opened(policy, 'bans')
+  await plain.limiter.ready()
+  await registered(plain)
+  await until('both are registered', async () => (await texts('bans')).length === 2)
+  expect(plain.warnings).toEqual([])
+  await Promise.all([store.close(), plain.store.close()])
+})
+
+test('a limiter that is opened again registers nothing again', async () => {
+  const { store, limiter } = opened(gcra({ limit: 100, period: '1m' }), 'again')
+  await registered({ limiter })
+  await until('the policies are registered', async () => (await texts('again')).length === 1)
+  await limiter.close()
+  await redis.server.command('DEL', 'again:~policies')
+  const again = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'again' })
+  await registered({ limiter: again })
+  expect(await texts('again')).toEqual([])
+  await store.close()
 })
 
 // promise: policies-differ

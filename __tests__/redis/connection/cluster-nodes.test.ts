@@ -1,6 +1,8 @@
 /** Nodes of a cluster as they are found: under other names, without an owner of a slot, with few rights. */
 
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
+import { tollgate } from '../../cli/command.js'
+import { json } from '../../cli/redis/server.js'
 import { failureOf } from '../../failure.js'
 import { CertificateAuthority } from '../../servers/certificates.js'
 import { RedisCluster } from '../../servers/cluster.js'
@@ -114,6 +116,19 @@ describe('behind a network address translation', () => {
     const nodes = [`127.0.0.1:${cluster.nodes[0]?.port}`]
     await withLimiter({ cluster: { nodes, natMap } }, async (limiter) => {
       expect(messages(await calls(limiter, KEYS))).toEqual([])
+    })
+    const pairs = cluster.nodes.flatMap((node) => ['--nat', `${name(node)}:${node.port}=127.0.0.1:${node.port}`])
+    const target = [`redis://${nodes[0]}`, '--prefix', 'nodes', ...pairs]
+    for (const key of KEYS.slice(0, 3)) {
+      expect(await json(['block', ...target, '--key', key, '--for', '1h'])).toMatchObject({
+        decision: { status: 'blocked' },
+      })
+    }
+    const { blocked } = await json<{ blocked: unknown[] }>(['blocked', ...target])
+    expect(blocked).toHaveLength(3)
+    expect(await tollgate(['top', ...target, '--nat', 'one'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^tollgate: --nat must be a pair of addresses/),
     })
   })
 

@@ -1,7 +1,6 @@
 /** A store with a client warns of other policies under its prefix, registered by any store. */
 import * as native from '../../../ts/index.js'
 import { gcra, type PoliciesWarning, RateLimiter } from '../../../ts/wasm/index.js'
-import { passRegistrationDelay } from '../../redis/help.js'
 import { until } from '../../servers/until.js'
 import { CLIENT_STORES, openedServer } from './stores.js'
 
@@ -16,8 +15,6 @@ test.each(Object.entries(CLIENT_STORES))('%s', async (name, open) => {
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && there.push(warning))
   const one = new native.RateLimiter(native.gcra({ limit: 100, period: '1h' }), { store, prefix })
   const other = new RateLimiter(gcra({ limit: 50, period: '1h' }), { store: clientStore.store, prefix })
-  await Promise.all([one, other].map((limiter) => limiter.take('key')))
-  passRegistrationDelay()
   await one.take('key')
   await until(
     'the policies are registered',

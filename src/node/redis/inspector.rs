@@ -18,8 +18,8 @@ use tokio::sync::Mutex;
 use crate::node::redis::store::runtime;
 use crate::node::redis::target::RedisTarget;
 use crate::redis::{
-    Address, Credentials, CredentialsProvider, Inspector, KeyOwner, KeyPage, KeySummary,
-    POLICY_KINDS, StoredName,
+    Address, Credentials, CredentialsProvider, HoldSummary, Inspector, KeyOwner, KeyPage,
+    KeySummary, POLICY_KINDS, StoredName,
 };
 
 type InspectorArguments = FnArgs<(u32, NativeInspectorReply)>;
@@ -41,7 +41,8 @@ pub struct NativeStoredKey {
     /// Whether a limiter wrote its value. If not, the values below are unknown.
     pub is_readable: bool,
     pub used: f64,
-    pub most: Option<f64>,
+    /// The maximum of charged units.
+    pub limit: Option<f64>,
     pub units: Option<f64>,
     pub per_us: Option<f64>,
     pub window_us: Option<f64>,
@@ -73,6 +74,17 @@ pub struct NativeKeyOwner {
     pub keys: u32,
 }
 
+/// A key with open holds.
+#[napi(object)]
+pub struct NativeHeldKey {
+    pub key: String,
+    /// The call's own hash tag.
+    pub own_tag: Option<String>,
+    pub holds: f64,
+    /// The end of the last open hold, in epoch microseconds.
+    pub holds_until_us: f64,
+}
+
 /// The reply to a request.
 #[napi(object)]
 #[derive(Default)]
@@ -91,9 +103,11 @@ pub struct NativeInspectorReply {
     pub scanned: f64,
     /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
     pub owners: Vec<NativeKeyOwner>,
+    /// The scanned keys with open holds, if they were requested.
+    pub held: Vec<NativeHeldKey>,
     /// The cursor of the next page; `'0'` at the end.
     pub cursor: String,
-    /// The policy texts that limiters have registered for the prefix.
+    /// The policy texts that limiters have registered for the prefix and use, or the last one.
     pub registered_policies: Vec<String>,
     /// The number of the key's open holds.
     pub holds: f64,
@@ -125,6 +139,8 @@ pub struct NativePageQuery {
     pub pattern: String,
     /// The approximate number of keys to scan.
     pub count: u32,
+    /// Whether to read the holds of the prefix's keys.
+    pub reads_holds: bool,
 }
 
 /// Reads what limiters store in Redis. It writes nothing.
@@ -206,7 +222,8 @@ impl NativeInspector {
                 let found = inspector.find(&prefix, names).await.map_err(text)?;
                 let holds = named(&String::new(), "").write_holds(&prefix, tags);
                 let (holds, until) = inspector.holds(&holds, found.now).await.map_err(text)?;
-                let registered = inspector.registered_policies(&prefix).await.map_err(text)?;
+                let registered =
+                    inspector.registered_policies(&prefix, found.now).await.map_err(text)?;
                 let reply = to_reply(found);
                 Ok(NativeInspectorReply {
                     registered_policies: registered,
@@ -226,11 +243,12 @@ impl NativeInspector {
             async move {
                 let InspectorState { inspector, masters } = state;
                 let inspector = inspector.as_mut().ok_or(CLOSED)?;
-                let NativePageQuery { prefix, master, cursor, pattern, count } = page;
+                let NativePageQuery { prefix, master, cursor, pattern, count, reads_holds } = page;
                 let master = masters.get(master as usize).ok_or("there is no such master")?;
                 let cursor = cursor.parse().map_err(|_| "the cursor is invalid")?;
                 let from = (cursor, count as usize);
-                inspector.page(master, &prefix, from, &pattern).await.map(to_reply).map_err(text)
+                let read = inspector.page(master, &prefix, from, &pattern, reads_holds).await;
+                read.map(to_reply).map_err(text)
             }
             .boxed()
         });
@@ -273,12 +291,13 @@ fn text(why: Arc<str>) -> String {
 }
 
 fn to_reply(page: KeyPage) -> NativeInspectorReply {
-    let KeyPage { now, found, scanned, owners, cursor } = page;
+    let KeyPage { now, found, scanned, owners, held, cursor } = page;
     NativeInspectorReply {
         now_us: double(now),
         found: found.into_iter().map(to_stored_key).collect(),
         scanned: double(scanned as u64),
         owners: owners.into_iter().map(to_key_owner).collect(),
+        held: held.into_iter().map(to_held_key).collect(),
         cursor: cursor.to_string(),
         ..NativeInspectorReply::default()
     }
@@ -286,6 +305,11 @@ fn to_reply(page: KeyPage) -> NativeInspectorReply {
 
 fn to_key_owner(([prefix, policy, tag], keys): (KeyOwner, u32)) -> NativeKeyOwner {
     NativeKeyOwner { prefix, policy, tag, keys }
+}
+
+fn to_held_key((name, (holds, until)): (StoredName, HoldSummary)) -> NativeHeldKey {
+    let StoredName { key, own_tag, .. } = name;
+    NativeHeldKey { key, own_tag, holds: double(holds), holds_until_us: double(until) }
 }
 
 fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeStoredKey {
@@ -312,7 +336,7 @@ fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeSto
         shares_tag,
         is_readable,
         used: double(used),
-        most: max_used.map(double),
+        limit: max_used.map(double),
         units: rate.map(|(units, _)| double(units)),
         per_us: rate.map(|(_, micros)| double(micros)),
         window_us: window.map(double),

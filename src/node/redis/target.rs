@@ -110,7 +110,7 @@ impl RedisTarget {
             return self.route(logins).map(Inspector::by_route);
         }
         let (addresses, access) = self.nodes(logins)?;
-        Ok(Inspector::of_cluster(addresses.seeds, access))
+        Ok(Inspector::of_cluster(addresses, access))
     }
 
     /// The nodes of the cluster, and their connection options.

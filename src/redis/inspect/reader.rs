@@ -11,9 +11,9 @@ use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use crate::redis::batch::policy_registry::policy_registry_key;
-use crate::redis::cluster::SlotMap;
+use crate::redis::cluster::{ClusterAddresses, SlotMap};
 use crate::redis::codec::KeySummary;
-use crate::redis::connection::{Address, Connector, Endpoint, Session};
+use crate::redis::connection::{Address, Connector, Endpoint, NatMap, Session};
 use crate::redis::inspect::StoredName;
 use crate::redis::inspect::key_query::{KeyQuery, KeyReport, bytes};
 use crate::redis::slot::slot_of;
@@ -26,6 +26,7 @@ const MAX_MOVES: usize = 3;
 pub struct Inspector {
     target: InspectTarget,
     access: Connector,
+    nat_map: NatMap,
     connections: HashMap<Address, Session>,
     map: Option<SlotMap>,
 }
@@ -50,6 +51,8 @@ pub struct KeyPage {
     pub scanned: usize,
     /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
     pub owners: BTreeMap<KeyOwner, u32>,
+    /// The keys of the prefix with open holds, if the page was to read them.
+    pub held: Vec<(StoredName, HoldSummary)>,
     /// The cursor of the next page; 0 at the end.
     pub cursor: u64,
 }
@@ -69,17 +72,18 @@ impl Inspector {
             Some(address) => InspectTarget::Server(address.clone()),
             None => InspectTarget::Master(Box::new(route)),
         };
-        Self::new(target, access)
+        Self::new(target, access, NatMap::default())
     }
 
-    /// Reads from the cluster of the nodes `seeds`.
+    /// Reads from the cluster of some nodes.
     #[must_use]
-    pub fn of_cluster(seeds: Vec<Address>, access: Connector) -> Self {
-        Self::new(InspectTarget::Cluster(seeds), access)
+    pub fn of_cluster(addresses: ClusterAddresses, access: Connector) -> Self {
+        let ClusterAddresses { seeds, nat_map } = addresses;
+        Self::new(InspectTarget::Cluster(seeds), access, nat_map)
     }
 
-    fn new(target: InspectTarget, access: Connector) -> Self {
-        Self { target, access, connections: HashMap::new(), map: None }
+    fn new(target: InspectTarget, access: Connector, nat_map: NatMap) -> Self {
+        Self { target, access, nat_map, connections: HashMap::new(), map: None }
     }
 
     /// Connects. Returns the addresses of all masters and whether they form a cluster.
@@ -127,7 +131,7 @@ impl Inspector {
     }
 
     /// Reads the keys of a prefix on one page of a master's keys. The page has about `count` keys
-    /// that match `pattern`, from `cursor` on.
+    /// that match `pattern`, from `cursor` on. With `reads_holds` it also reads the prefix's holds.
     ///
     /// # Errors
     /// The reason why the master does not reply.
@@ -137,6 +141,7 @@ impl Inspector {
         prefix: &str,
         (cursor, count): (u64, usize),
         pattern: &str,
+        reads_holds: bool,
     ) -> Result<KeyPage, Arc<str>> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
@@ -148,10 +153,22 @@ impl Inspector {
             let owner = [prefix, policy, tag].map(str::to_owned);
             *owners.entry(owner).or_default() += 1;
         }
+        let holders: Vec<_> = names
+            .iter()
+            .filter(|_| reads_holds)
+            .filter_map(|name| Some((StoredName::read_holds(prefix, name)?, name.clone())))
+            .collect();
         let queries: Vec<_> =
             names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
         let (page, _) = self.read_at(master, queries).await?;
-        Ok(KeyPage { scanned, owners, cursor, ..page })
+        let mut held = Vec::new();
+        for (holder, name) in holders {
+            let holds = self.holds_at(master, &name, page.now).await?;
+            if holds.0 > 0 {
+                held.push((holder, holds));
+            }
+        }
+        Ok(KeyPage { scanned, owners, held, cursor, ..page })
     }
 
     /// Reads those of the named keys of a prefix that exist.
@@ -183,10 +200,19 @@ impl Inspector {
     /// The reason why the server does not reply.
     pub async fn holds(&mut self, name: &[u8], now: Micros) -> Result<HoldSummary, Arc<str>> {
         let owner = self.owner(name).await?;
+        self.holds_at(&owner, name, now).await
+    }
+
+    async fn holds_at(
+        &mut self,
+        server: &Address,
+        name: &[u8],
+        now: Micros,
+    ) -> Result<HoldSummary, Arc<str>> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCOUNT").arg(name).arg(format!("({now}")).arg("+inf");
         pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
-        let replies = self.query(&owner, &pipeline, 2).await?;
+        let replies = self.query(server, &pipeline, 2).await?;
         let [Value::Int(count), Value::Array(last)] = &replies[..] else { return Ok((0, 0)) };
         let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
         let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
@@ -194,19 +220,33 @@ impl Inspector {
         Ok((u64::try_from(*count).unwrap_or(0) / 2, ends))
     }
 
-    /// Reads the policy texts that limiters have registered for a prefix; none if the user may not.
+    /// Reads the policy texts that limiters have registered for a prefix and still use at the time
+    /// `now`, or the last one of earlier; none if the user may not.
     ///
     /// # Errors
     /// The reason why the server does not reply.
-    pub async fn registered_policies(&mut self, prefix: &str) -> Result<Vec<String>, Arc<str>> {
+    pub async fn registered_policies(
+        &mut self,
+        prefix: &str,
+        now: Micros,
+    ) -> Result<Vec<String>, Arc<str>> {
         let name = policy_registry_key(prefix);
         let owner = self.owner(name.as_bytes()).await?;
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(&name).arg(0).arg(-1);
+        pipeline.cmd("ZRANGE").arg(&name).arg(0).arg(-1).arg("WITHSCORES");
         let replies = self.query(&owner, &pipeline, 1).await?;
-        let [Value::Array(texts)] = &replies[..] else { return Ok(Vec::new()) };
-        let texts = texts.iter().filter_map(bytes);
-        Ok(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+        let [Value::Array(words)] = &replies[..] else { return Ok(Vec::new()) };
+        let entries = words.as_chunks().0.iter().filter_map(|[text, used_until]| {
+            let used_until = str::from_utf8(bytes(used_until)?).ok()?.parse::<f64>().ok()?;
+            Some((String::from_utf8_lossy(bytes(text)?).into_owned(), used_until))
+        });
+        let mut entries: Vec<_> = entries.collect();
+        #[expect(clippy::cast_precision_loss, reason = "times are below 2^53")]
+        let now_ms = (now / 1_000) as f64;
+        // Redis has sorted them by the time until which they count as used.
+        let unused = entries.iter().take_while(|(_, until)| *until <= now_ms).count();
+        entries.drain(..unused.min(entries.len().saturating_sub(1)));
+        Ok(entries.into_iter().map(|(text, _)| text).collect())
     }
 
     /// Reads keys from one server. Returns a page, and the queries for keys that have moved to
@@ -307,7 +347,7 @@ impl Inspector {
         replies: usize,
     ) -> Result<Vec<Value>, Arc<str>> {
         if !self.connections.contains_key(address) {
-            let session = self.access.connect(address).await?;
+            let session = self.access.connect(self.nat_map.reachable(address)).await?;
             self.connections.insert(address.clone(), session);
         }
         let Some(session) = self.connections.get_mut(address) else { return Ok(Vec::new()) };

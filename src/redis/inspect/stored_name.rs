@@ -25,6 +25,19 @@ impl StoredName {
     #[must_use]
     pub fn read(prefix: &str, name: &[u8]) -> Option<Self> {
         let (_, policy, tag, rest) = parts(name).filter(|(own, ..)| *own == prefix)?;
+        Self::with_rest(policy, tag, rest)
+    }
+
+    /// Parses the name of the key that stores the holds of a key; `None` for any other name. It has
+    /// no policy and no tag of an algorithm.
+    #[must_use]
+    pub fn read_holds(prefix: &str, name: &[u8]) -> Option<Self> {
+        let rest = str::from_utf8(name).ok()?.strip_prefix(holds_head(prefix).as_str())?;
+        Self::with_rest("", "", rest)
+    }
+
+    /// Parses the rest of a name, which follows the brace that opens the hash tag.
+    fn with_rest(policy: &str, tag: &str, rest: &str) -> Option<Self> {
         let (hash_tag, after) = rest.split_once('}')?;
         let (key, own_tag, shares_tag) = match (hash_tag, after) {
             (key, "") => (key, None, false),
@@ -128,8 +141,12 @@ mod tests {
             prop_assert_eq!(StoredName::read(&prefix, &name), Some(read.clone()));
             prop_assert_eq!(StoredName::owner(&name), Some((&*prefix, "default", "gcra")));
             prop_assert_eq!(StoredName::owner(&holds), None);
-            prop_assert_eq!(read.write(&prefix, tags), name);
-            prop_assert_eq!(read.write_holds(&prefix, tags), holds);
+            prop_assert_eq!(&read.write(&prefix, tags), &name);
+            prop_assert_eq!(&read.write_holds(&prefix, tags), &holds);
+            let held = StoredName { policy: String::new(), tag: String::new(), ..read };
+            prop_assert_eq!(StoredName::read_holds(&prefix, &holds), Some(held));
+            prop_assert_eq!(StoredName::read_holds(&prefix, &name), None);
+            prop_assert_eq!(StoredName::read_holds(&prefix[1..], &holds), None);
         });
     }
 

@@ -1,39 +1,39 @@
 import { TollgateError } from '../../api/error.js'
-import { optionTexts } from '../../input/policy-text.js'
+import { optionTexts, shortDuration } from '../../input/policy-text.js'
 import { timers } from '../../platform/timers.js'
-import type { PolicySet } from '../../policies/policy-set.js'
+import type { BanRule, PolicySet } from '../../policies/policy-set.js'
 import type { StoreWarning } from './health.js'
 
-/** How long Redis keeps an entry of the registry. */
+/** How long an entry of the registry counts as used. */
 export const REGISTRY_TTL_MS = 5_400_000
-
-/**
- * The delay from a prefix's first answered call until its policies are published. Shorter programs
- * pay nothing.
- */
-const FIRST_PUBLISH_MS = 1_000
 
 /** How often policies are published again, while there are calls. */
 const REPUBLISH_MS = 3_600_000
+
+/** The most closed prefixes whose publication is remembered. */
+const MAX_CLOSED = 1_000
 
 /** The limiters of a prefix. All have the same policies. */
 interface PrefixEntry {
   /** The policies by variant: with tiers, one for each. */
   readonly policySets: PolicySet[]
   text: string
-  /** When the policies are to be published; `undefined` before the first decided call. */
+  /** When the policies are to be published; `undefined` before the first call. */
   dueAt: number | undefined
 }
 
 /**
  * The registry of policies: publishes in Redis which policies decide the calls of a prefix, and
- * warns of other policies under the same prefix. It works when calls are answered, without timers,
- * and no call waits for it.
+ * warns of other policies under the same prefix. The first answered call of a prefix publishes its
+ * policies, whatever it does. The registry works when calls are answered, without timers, and no
+ * call waits for it.
  */
 export class PolicyRegistry {
   readonly #publish: (prefix: string, text: string, ttlMs: number) => void
   readonly #warn: (warning: StoreWarning) => void
   readonly #prefixes = new Map<string, PrefixEntry>()
+  /** Closed prefixes: a limiter that is opened for each request must not publish with each. */
+  readonly #closed = new Map<string, PrefixEntry>()
   /** The callers of {@link check}, by prefix. */
   readonly #checks = new Map<string, ((texts: readonly string[]) => void)[]>()
   readonly #timeoutMs: number
@@ -41,6 +41,7 @@ export class PolicyRegistry {
   readonly #warned = new Set<string>()
   /** When the next policies are to be published. */
   #nextDueAt = Number.POSITIVE_INFINITY
+  #isPublishing = true
 
   /**
    * @param publish - Publishes a text for a time; 0 publishes nothing. The entries under the prefix
@@ -61,7 +62,7 @@ export class PolicyRegistry {
   setPolicies(prefix: string, policySet: PolicySet, variant: number): void {
     const entry = this.#prefixes.get(prefix) ?? { policySets: [], text: '', dueAt: undefined }
     entry.policySets[variant] = policySet
-    const text = policySetsText(entry.policySets)
+    const text = registeredText(entry.policySets)
     if (text !== entry.text && entry.dueAt !== undefined) {
       entry.dueAt = timers.now()
       this.#nextDueAt = entry.dueAt
@@ -72,14 +73,28 @@ export class PolicyRegistry {
 
   /** Removes a prefix that was closed. */
   remove(prefix: string): void {
+    const entry = this.#prefixes.get(prefix)
     this.#prefixes.delete(prefix)
+    if (entry?.dueAt !== undefined) {
+      if (this.#closed.size >= MAX_CLOSED) {
+        this.#closed.clear()
+      }
+      this.#closed.set(prefix, entry)
+    }
   }
 
-  /** Marks that a call under the policies was answered. */
+  /** Publishes nothing from now on: the command line does not know that its policies are in use. */
+  stopPublishing(): void {
+    this.#isPublishing = false
+  }
+
+  /** Marks that a call of a prefix is under way. */
   markUsed(prefix: string): void {
     const entry = this.#prefixes.get(prefix)
     if (entry !== undefined && entry.dueAt === undefined) {
-      entry.dueAt = timers.now() + FIRST_PUBLISH_MS
+      const closed = this.#closed.get(prefix)
+      this.#closed.delete(prefix)
+      entry.dueAt = (closed?.text === entry.text ? closed.dueAt : undefined) ?? timers.now()
       this.#nextDueAt = Math.min(this.#nextDueAt, entry.dueAt)
     }
   }
@@ -87,7 +102,7 @@ export class PolicyRegistry {
   /** Publishes due policies, after calls were answered. */
   publishDue(): void {
     const now = timers.now()
-    if (now < this.#nextDueAt) {
+    if (now < this.#nextDueAt || !this.#isPublishing) {
       return
     }
     this.#nextDueAt = Number.POSITIVE_INFINITY
@@ -107,8 +122,8 @@ export class PolicyRegistry {
    * @throws {TollgateError} `INVALID_POLICY` for an entry with other names or algorithms.
    */
   async check(prefix: string): Promise<void> {
-    const ours = this.#prefixes.get(prefix)?.text
-    if (ours === undefined) {
+    const entry = this.#prefixes.get(prefix)
+    if (entry === undefined) {
       return
     }
     const texts = await new Promise<readonly string[]>((resolve) => {
@@ -119,10 +134,11 @@ export class PolicyRegistry {
         resolve(registered)
       }
       this.#checks.set(prefix, [...(this.#checks.get(prefix) ?? []), settle])
-      this.#publish(prefix, ours, 0)
+      this.#publish(prefix, entry.text, 0)
     })
+    const ours = policiesIn(entry.text)
     const own = statesOf(ours).join()
-    const other = texts.find((theirs) => statesOf(theirs).join() !== own)
+    const other = texts.map(policiesIn).find((theirs) => statesOf(theirs).join() !== own)
     if (other !== undefined) {
       throw new TollgateError(
         'INVALID_POLICY',
@@ -137,10 +153,14 @@ export class PolicyRegistry {
       resolve(texts)
     }
     this.#checks.delete(prefix)
-    const ours = this.#prefixes.get(prefix)?.text
-    for (const theirs of texts) {
+    const entry = this.#prefixes.get(prefix)
+    if (entry === undefined) {
+      return
+    }
+    const ours = policiesIn(entry.text)
+    for (const theirs of texts.map(policiesIn)) {
       const pair = JSON.stringify([prefix, ours, theirs])
-      if (ours !== undefined && theirs !== ours && !this.#warned.has(pair)) {
+      if (theirs !== ours && !this.#warned.has(pair)) {
         this.#warned.add(pair)
         this.#warn(warningOf(prefix, ours, theirs))
       }
@@ -162,6 +182,30 @@ export function policySetsText(policySets: readonly PolicySet[]): string {
     }),
   )
   return [...new Set(all)].sort().join('; ')
+}
+
+/** What the rule for bans is called among the policies. No policy's name begins with `~`. */
+export const BAN_ITEM = '~ban'
+
+/** The text of a limiter's policies, and of its rule for bans if it has one. */
+function registeredText(policySets: readonly PolicySet[]): string {
+  const ban = policySets[0]?.ban
+  const policies = policySetsText(policySets)
+  return ban === undefined ? policies : `${policies}; ${BAN_ITEM}: ${banText(ban)}`
+}
+
+function banText({ after, withinUs, forgetUs, lengthsUs, policies }: BanRule): string {
+  const [within, forget, ...lengths] = [withinUs, forgetUs, ...lengthsUs].map((us) => shortDuration(us / 1_000))
+  const named = policies === undefined ? '' : ` policies=${policies.join(',')}`
+  return `after=${after} within=${within} for=${lengths.join(',')} forget=${forget}${named}`
+}
+
+/** A registered text without the rule for bans, which limiters of a prefix need not share. */
+export function policiesIn(text: string): string {
+  return text
+    .split('; ')
+    .filter((item) => !item.startsWith('~'))
+    .join('; ')
 }
 
 function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {

@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander'
 import { withoutWarnings } from '../../input/duration.js'
 import type { ExitCode } from '../exit-codes.js'
+import { formatLength } from '../format.js'
 import type { ExistingState } from '../redis/check-usage.js'
 import type { CommandLimiter } from '../redis/connect/connection.js'
 import { parseDuration, parser } from '../redis/connect/options.js'
-import { formatDuration } from '../redis/format.js'
 import { type MutateOptions, mutate, withMutateOptions } from '../redis/mutate.js'
 import type { Terminal } from '../terminal.js'
 
@@ -15,8 +15,8 @@ interface BlockOptions extends MutateOptions {
 
 const HELP = `
 Examples:
-  npx tollgate block --prefix api --key user:42 --for 10m --policy 'gcra limit=100 period=1m burst=20'
-  npx tollgate block --prefix login --key ip=192.0.2.1 --for 1d --policies login.json`
+  npx tollgate block --prefix api --key user:42 --for 10m
+  npx tollgate block --prefix login --key ip=192.0.2.1 --for 1d`
 
 /** `tollgate block`: refuses all calls on a key for a time. */
 export function blockCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
@@ -32,7 +32,7 @@ export function blockCommand(terminal: Terminal, done: (code: ExitCode) => void)
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: BlockOptions) => {
       const ms = options.for
-      const blocked = `blocked for ${formatDuration(ms)}`
+      const blocked = `blocked for ${formatLength(ms)}`
       const messages = [`has been ${blocked}`, `would be ${blocked}`] as const
       const prepare = () => (limiter: CommandLimiter, key: string) => withoutWarnings(() => limiter.block(key, ms))
       done(await mutate(url, options, terminal, { name: 'block', messages, refusesCalls: true, prepare }))

@@ -26,22 +26,24 @@ interface InspectOptions extends RedisCommandOptions, PolicyOptions {
 
 const HELP = `
 What it prints:
-  Without a policy: the charged units and, for rates, the numbers with which the state was written; blocks and \
-overrides; open reservations. With the limiter's policies: also the decision on a call now.
+  The charged units and, for rates, the numbers with which the state was written; blocks, bans and overrides; open \
+reservations and permits; the decision on a call now, if the policies are known: given, or registered by limiters. \
+With tiers, the decision needs --tier.
+  A key without state under the known names is searched for under all policies and hash tags, with SCAN.
   It changes nothing, not even how long a key is kept.
-  Exit code 1: the key has no state, it is fresh.
+  Exit code 1: nothing of the key was found.
 
 Examples:
   npx tollgate inspect redis://localhost --prefix api --key user:42
   npx tollgate inspect --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'
-  npx tollgate inspect --prefix login --policies login.json --key ip=192.0.2.1 --key account=ann`
+  npx tollgate inspect --prefix login --key ip=192.0.2.1 --key account=ann`
 
 /** `tollgate inspect`: shows the state of a key. */
 export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('inspect')
     .summary('show the state of a key: used units, blocks, overrides, reservations')
     .description('Shows the state of a key. Read-only.')
-  withPolicyOptions(withKeyOptions(withEndpointOptions(command)), ': adds the decision on a call now')
+  withPolicyOptions(withKeyOptions(withEndpointOptions(command)), '; default: those that limiters have registered')
     .option('--name <policy>', 'the name of one of several policies; may be given several times', collect)
     .addOption(
       new Option(
@@ -58,9 +60,9 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
       if (config !== undefined && options.name !== undefined) {
         throw usageError('--name and --policy or --policies exclude each other: policies have names already')
       }
-      const search = { names: options.name, scanMs: options.scan === false ? 0 : options.scan }
+      const search = { given: config, names: options.name, scanMs: options.scan === false ? 0 : options.scan }
       const inspection = await withRedis(url, options, terminal, (connection) =>
-        inspectKey(connection, options, config, search),
+        inspectKey(connection, options, search),
       )
       if (options.format === 'json') {
         terminal.stdout.write(`${JSON.stringify(inspection, undefined, 2)}\n`)

@@ -7,7 +7,7 @@ import type { Terminal } from '../terminal.js'
 
 const HELP = `
 Example:
-  npx tollgate reset --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'`
+  npx tollgate reset --prefix api --key user:42`
 
 /** `tollgate reset`: makes a key fresh. */
 export function resetCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {

@@ -1,18 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, Option } from 'commander'
+import { TollgateError } from '../../api/error.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
+import { formatDuration, formatNumber, formatShare } from '../format.js'
 import { type Connection, withRedis } from '../redis/connect/connection.js'
 import {
   parseDuration,
   parser,
   type RedisCommandOptions,
+  type SampleOptions,
   wholeNumberIn,
   withEndpointOptions,
   withPolicyOptions,
+  withSampleOptions,
 } from '../redis/connect/options.js'
-import { formatDuration, formatNumber, formatShare } from '../redis/format.js'
 import { type HotKey, type HotKeySample, hottest, hottestFirst } from '../redis/hot-keys.js'
-import { configOf, type LimiterConfig, type PolicyOptions } from '../redis/policies.js'
+import { configOf, type LimiterConfig, type PolicyOptions, policySetOfTier } from '../redis/policies.js'
+import { dimensionsOf, registeredConfigs, registeredTexts } from '../redis/registry.js'
+import { formatExtent } from '../redis/scan.js'
 import {
   formatNoKeys,
   formatPolicy,
@@ -32,13 +37,9 @@ import {
   wrapped,
 } from '../terminal.js'
 
-interface TopOptions extends RedisCommandOptions, PolicyOptions {
+interface TopOptions extends RedisCommandOptions, PolicyOptions, SampleOptions {
   readonly most: number
   readonly by?: 'share' | 'used'
-  /** In milliseconds. */
-  readonly for: number
-  readonly sample: number
-  readonly count: number
   /** The pause between two lists, in milliseconds; `undefined` for one list. */
   readonly watch?: number
 }
@@ -55,7 +56,8 @@ How it works:
 it has scanned. It never runs KEYS, and it writes nothing. The order in which Redis stores keys does not depend on \
 their use, so a partial scan is a fair sample; the hottest key of all may be in the rest.
   Keys are ranked by the used share of their limit, if it is known: from the state of rates and of tokens refilled at \
-intervals, from overrides, and from the given policies. Otherwise they are ranked by the units used.
+intervals, from overrides, and from the policies that are given, or that limiters have registered. The limits of windows \
+and logs with tiers need --tier. Otherwise keys are ranked by the units used.
   Exit code 1: no key of the prefix is in use.
 
 Examples:
@@ -67,27 +69,13 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
   const command = new Command('top')
     .summary('list the hottest keys of a limiter, from a sample')
     .description('Lists the hottest keys of a limiter. Read-only.')
-  return withPolicyOptions(withEndpointOptions(command), ': adds limits that the states do not contain')
+  withPolicyOptions(withEndpointOptions(command), '; default: those that limiters have registered')
     .optionsGroup('The list:')
     .addOption(
       new Option('--most <n>', 'how many keys to list').default(20).argParser(parser(wholeNumberIn(1, 10_000))),
     )
     .addOption(new Option('--by <measure>', 'what to rank by').choices(['share', 'used']))
-    .addOption(
-      new Option('--for <duration>', 'maximum time for scanning keys')
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
-    )
-    .addOption(
-      new Option('--sample <keys>', "maximum number of the limiter's keys to read")
-        .default(1_000_000)
-        .argParser(parser(wholeNumberIn(1, 1_000_000_000))),
-    )
-    .addOption(
-      new Option('--count <n>', "keys that a server examines for one page: SCAN's COUNT")
-        .default(1_000)
-        .argParser(parser(wholeNumberIn(10, 10_000))),
-    )
+  return withSampleOptions(command)
     .addOption(
       new Option('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given')
         .preset('2s')
@@ -95,15 +83,22 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
     )
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: TopOptions) => {
-      const config = configOf(options)
+      const given = configOf(options)
       const bounds = { ...options, forMs: options.for }
       const [paint, columns] = [paintFor(terminal), columnsOf(terminal.stdout)]
       const resultOf = async (connection: Connection): Promise<TopResult> => {
+        const registered = registeredConfigs(await registeredTexts(connection, options.prefix), options.prefix)
+        const config = given ?? (registered.length === 1 ? registered[0] : undefined)
+        const dimensions = dimensionsOf(given === undefined ? registered : [given])
         const sample = await hottest(connection, config, bounds)
         const by = options.by ?? (sample.hasShares ? 'share' : 'used')
         const found = by === 'share' ? sample.byShare : sample.byUsed
-        const ranked = config === undefined ? found : await withExactUsage(connection, config, options.prefix, found)
-        const keys = [...ranked].sort(hottestFirst(({ share = 0, used }) => (by === 'share' ? share : used)))
+        const ranked = config === undefined ? found : await withExactUsage(connection, config, options, found)
+        const ordered = [...ranked].sort(hottestFirst(({ share = 0, used }) => (by === 'share' ? share : used)))
+        const keys = ordered.map((hot) => {
+          const dimension = dimensions.get(hot.policy)
+          return dimension === undefined ? hot : { ...hot, dimension }
+        })
         const search = { prefix: options.prefix, forMs: options.for }
         const usage = sample.read === 0 ? await scanUsage(connection, search) : undefined
         return { prefix: options.prefix, server: connection.name, by, sample, keys, ...(usage && { usage }) }
@@ -118,7 +113,7 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
           const text =
             options.format === 'json'
               ? jsonOf(result, isWatched)
-              : wrapped(formatTop(result, config, paint, columns), columns)
+              : wrapped(formatTop(result, given, paint, columns), columns)
           terminal.stdout.write((isWatched && terminal.stdout.isTTY ? CLEAR : '') + text)
           done(result.keys.length === 0 ? EXIT.no : EXIT.fine)
         }
@@ -136,13 +131,14 @@ function jsonOf(result: TopResult, isWatched: boolean): string {
 async function withExactUsage(
   connection: Connection,
   config: LimiterConfig,
-  prefix: string,
+  { prefix, tier, policy, policies: file }: TopOptions,
   found: readonly HotKey[],
 ): Promise<readonly HotKey[]> {
-  const { dimensions, policies, limits } = config.policySet
-  if (dimensions !== undefined || found.every(({ isUsedExact }) => isUsedExact)) {
+  const policySet = policySetOfTier(config, tier)
+  if (policySet === undefined || policySet.dimensions !== undefined || found.every(({ isUsedExact }) => isUsedExact)) {
     return found
   }
+  const { policies, limits } = policySet
   const limiter = connection.limiter(config, prefix, undefined)
   try {
     const peeked = found.map(async (hot) => {
@@ -150,7 +146,12 @@ async function withExactUsage(
       if (hot.isUsedExact || index < 0) {
         return hot
       }
-      const decision = await limiter.peek(hot.key, { cost: 0, ...(hot.tag === undefined ? {} : { tag: hot.tag }) })
+      const options = {
+        cost: 0,
+        ...(hot.tag === undefined ? {} : { tag: hot.tag }),
+        ...(tier === undefined ? {} : { tier }),
+      }
+      const decision = await limiter.peek(hot.key, options as object)
       const current = limits
         .filter(({ policy }) => policy === index)
         .flatMap(({ name }) => decision.policies[name] ?? [])
@@ -160,6 +161,12 @@ async function withExactUsage(
       return fullest === undefined ? hot : { ...hot, ...fullest, isUsedExact: true }
     })
     return (await Promise.all(peeked)).filter(({ used }) => used > 0)
+  } catch (error) {
+    // A user who may only read has no scripts.
+    if (policy === undefined && file === undefined && TollgateError.is(error) && error.code === 'STORE_ERROR') {
+      return found
+    }
+    throw error
   } finally {
     await limiter.close()
   }
@@ -189,7 +196,7 @@ function formatTop(
     hot.limit ?? '',
     hot.policy,
     hot.algorithm,
-    shortened(hot.key, KEY_COLUMNS),
+    shortened(hot.dimension === undefined ? hot.key : `${hot.dimension}=${hot.key}`, KEY_COLUMNS),
     keyNotes(hot),
   ])
   const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key', ''].map((name) => paint('bold', name))
@@ -226,9 +233,8 @@ function keyNotes({ blockedForMs, override, tag, isUsedExact }: HotKey): string 
   return notes.length === 0 ? '' : `(${notes.join(', ')})`
 }
 
-function formatSample({ read, inUse, blocked, overridden, gone, isComplete, ms }: HotKeySample): string {
-  const share = gone === undefined ? 'a part of all keys' : `about ${formatShare(gone, 1)} of all keys`
-  const part = isComplete ? 'all keys' : `${share} (a sample: increase --for or --sample for more)`
+function formatSample({ read, inUse, blocked, overridden, ...extent }: HotKeySample): string {
   const counts = `${formatNumber(read)} of this limiter, ${formatNumber(inUse)} in use`
-  return `Scanned in ${formatDuration(ms)}: ${part}; ${counts}, ${formatNumber(blocked)} blocked, ${formatNumber(overridden)} with an override.`
+  const list = blocked === 0 ? '' : ' (tollgate blocked lists them)'
+  return `${formatExtent(extent)}; ${counts}, ${formatNumber(blocked)} blocked${list}, ${formatNumber(overridden)} with an override.`
 }

@@ -1,8 +1,9 @@
 import { usageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
 import { formatKey } from './format-inspection.js'
-import { type KeyInspection, type KeyQuery, keysOf, statesOf } from './inspect.js'
+import { type KeyInspection, type KeyQuery, readKey } from './inspect.js'
 import { keyOf, type LimiterConfig } from './policies.js'
+import { keysOf } from './sought-key.js'
 import { hasState, type KeyState } from './state.js'
 import {
   formatNoKeys,
@@ -15,8 +16,8 @@ import {
 } from './usage.js'
 
 /** The policies of a limiter that count by a key. */
-export function policiesBy(key: ReturnType<typeof keyOf>, config: LimiterConfig): UsedPolicy[] {
-  const names = keysOf(key, config, undefined).flatMap(([, own]) => own)
+function policiesBy(key: KeyInspection['key'], config: LimiterConfig, isChange: boolean): UsedPolicy[] {
+  const names = keysOf(key, config, isChange).flatMap(([, own]) => own)
   const own = config.policySet.policies.filter(({ name }) => names.includes(name))
   return own.map(usedPolicyOf)
 }
@@ -28,10 +29,11 @@ export interface ExistingState {
 }
 
 /**
- * Checks that limiters use the prefix with these policies: either the key itself has state under
- * them, or other keys of the prefix do. With a wrong prefix or algorithm, the command would change
- * a key that no limiter reads.
+ * Checks that limiters use the prefix with these policies: they have registered them, or the key
+ * itself has state under them, or other keys of the prefix do. With a wrong prefix or algorithm, the
+ * command would change a key that no limiter reads. With another hash tag, too.
  *
+ * @param isRegistered - Whether limiters have registered these policies.
  * @param scanMs - The time for scanning keys, in milliseconds; `undefined` skips the check.
  * @throws {CommandFailure} The message names the policies or prefixes that were found.
  */
@@ -39,18 +41,19 @@ export async function checkUsage(
   connection: Connection,
   query: KeyQuery,
   config: LimiterConfig,
+  isRegistered: boolean,
   scanMs: number | undefined,
 ): Promise<ExistingState> {
   const key = keyOf(query.key, config.policySet)
-  const policies = policiesBy(key, config)
-  const { states: all, holds } = await statesOf(connection, query, key, config, undefined)
+  const policies = policiesBy(key, config, true)
+  const { states: all, reservations } = await readKey(connection, query, { lookups: keysOf(key, config, true) })
   const isGiven = (state: UsedPolicy) => policies.some((policy) => formatPolicy(policy) === formatPolicy(state))
   const states = all.filter(isGiven)
-  const before = { states: states.filter(hasState), reservations: holds.holds }
+  const before = { states: states.filter(hasState), reservations: reservations?.open ?? 0 }
   if (scanMs === undefined) {
     return before
   }
-  const others = foreign(policies, all)
+  const others = isRegistered ? [] : foreign(policies, all)
   if (others.length > 0) {
     const given = formatPolicyList(policies)
     throw unexpected(`${formatKey(key)} has state under ${formatPolicyList(others)}, and none under ${given}`, POLICY)
@@ -61,12 +64,15 @@ export async function checkUsage(
   const { prefix } = query
   const tagKind: TagKind = query.tag !== undefined ? 'own' : query.clusterTags !== undefined ? 'shared' : 'none'
   const usage = await scanUsage(connection, { prefix, forMs: scanMs, policies, kind: tagKind })
+  const used = usage.policies.filter(isGiven)
+  if (isRegistered && used.length === 0) {
+    return before
+  }
   if (usage.policies.length === 0) {
     const advice = usage.isComplete ? 'correct --prefix' : 'correct --prefix, or increase --scan'
     throw unexpected(formatNoKeys(prefix, connection.name, usage), advice)
   }
-  const used = usage.policies.filter(isGiven)
-  const wrong = used.length === 0 ? usage.policies : foreign(policies, usage.policies)
+  const wrong = isRegistered ? [] : used.length === 0 ? usage.policies : foreign(policies, usage.policies)
   if (wrong.length > 0) {
     throw unexpected(keysAreOthers(prefix, wrong, policies), POLICY)
   }
@@ -87,7 +93,7 @@ export function usageNotes({ prefix, key, server, usage }: KeyInspection, config
   if (usage.policies.length === 0) {
     return [formatNoKeys(prefix, server, usage)]
   }
-  const policies = config === undefined ? [] : policiesBy(key, config)
+  const policies = config === undefined ? [] : policiesBy(key, config, false)
   const others = foreign(policies, usage.policies)
   return others.length === 0 ? [] : [keysAreOthers(prefix, others, policies)]
 }

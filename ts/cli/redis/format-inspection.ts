@@ -1,8 +1,9 @@
 import type { Decision } from '../../api/decision.js'
 import type { OverrideLimit } from '../../policies/definition.js'
+import { formatDuration, formatLength, formatNumber, formatRate, formatShare, formatTime } from '../format.js'
 import { escapeControls, type Paint, plain } from '../terminal.js'
-import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from './format.js'
 import type { KeyInspection } from './inspect.js'
+import { listed } from './policies.js'
 import { type KeyOverride, type KeyState, limitOfOverride } from './state.js'
 
 /** The text of an inspection. */
@@ -13,15 +14,19 @@ export function formatInspection(inspection: KeyInspection, paint: Paint = plain
     '',
   ]
   for (const state of inspection.states) {
-    const { policy, algorithm, layout, tag } = state
+    const { policy, algorithm, layout, tag, tier } = state
     const how = layout === undefined || layout === 'list' ? algorithm : `${algorithm} (${layout})`
-    lines.push(`${paint('bold', policy)}: ${how}${tag === undefined ? '' : `, tag ${escapeControls(tag)}`}`)
+    const more = [
+      tier === undefined ? '' : `, with the numbers of the tier ${escapeControls(tier)}`,
+      tag === undefined ? '' : `, tag ${escapeControls(tag)}`,
+    ]
+    lines.push(`${paint('bold', policy)}: ${how}${more.join('')}`)
     lines.push(...formatState(state, at, paint).map((line) => `  ${line}`))
   }
-  if (inspection.states.length === 0) {
-    lines.push('The key has no state: it is fresh.')
+  const { reservations, leases, banRule, tiers, decision, scan, policiesFrom } = inspection
+  if (inspection.states.length === 0 && reservations === undefined) {
+    lines.push(formatAbsence(scan))
   }
-  const { reservations, leases, decision, scan } = inspection
   if (reservations !== undefined) {
     const { open, endInMs } = reservations
     lines.push(
@@ -32,11 +37,19 @@ export function formatInspection(inspection: KeyInspection, paint: Paint = plain
     const times = leases.map(escapeControls).join(' or ')
     lines.push(`Limiters of this prefix have leases of ${times}: used units include those that processes hold`)
   }
-  if (decision !== undefined) {
-    lines.push(`By the given ${inspection.states.length > 1 ? 'policies' : 'policy'}: ${formatDecision(decision)}`)
+  if (banRule !== undefined) {
+    lines.push(`Limiters of this prefix ban keys: ${escapeControls(banRule)}`)
   }
-  if (scan !== undefined) {
-    lines.push(formatScan(scan))
+  if (decision !== undefined) {
+    const origin = policiesFrom === 'registry' ? 'registered' : 'given'
+    lines.push(
+      `By the ${origin} ${Object.keys(decision.policies).length > 1 ? 'policies' : 'policy'}: ${formatDecision(decision)}`,
+    )
+  } else if (tiers !== undefined) {
+    lines.push(`The decision on a call now depends on the tier: add --tier, ${listed(tiers)}`)
+  }
+  if (scan !== undefined && inspection.states.length > 0) {
+    lines.push('(It has no state under the known names: it was found by a scan.)')
   }
   return `${lines.join('\n')}\n`
 }
@@ -52,10 +65,14 @@ export function formatKey(key: KeyInspection['key']): string {
   return parts.join(', ')
 }
 
-function formatScan({ isComplete }: NonNullable<KeyInspection['scan']>): string {
-  return isComplete
-    ? '(All keys of the prefix were scanned; --name, --policy or --policies avoids that.)'
-    : '(The scan of all keys ran out of time: increase --scan; --name, --policy or --policies avoids it.)'
+/** A key is fresh only if it has no state under any name. */
+function formatAbsence(scan: KeyInspection['scan']): string {
+  if (scan === undefined) {
+    return 'The key has no state under the known names; other names were not scanned.'
+  }
+  return scan.isComplete
+    ? 'The key has no state: it is fresh.'
+    : 'No state of the key was found yet: the scan of all keys ran out of time; increase --scan.'
 }
 
 /** The lines of one state. */
@@ -63,7 +80,7 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
   if (!state.isReadable) {
     return ['it holds a value that no limiter has written: calls on it fail with STORE_ERROR']
   }
-  const { used, isUsedExact, most, rate, windowMs, windowEndsInMs, resetInMs, bookedForMs, blockedForMs } = state
+  const { used, isUsedExact, rate, windowMs, windowEndsInMs, resetInMs, bookedForMs, blockedForMs } = state
   const { entries = 0 } = state
   const lines: string[] = []
   if (blockedForMs !== undefined) {
@@ -82,9 +99,9 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
     const numbers = formatOverride(state.algorithm, state.override)
     lines.push(`override: ${numbers}; for ${formatDuration(forMs)}, until ${formatTime(at + forMs)}`)
   }
-  const limit = (state.override === undefined ? undefined : limitOfOverride(state.override)) ?? most
+  const limit = (state.override === undefined ? undefined : limitOfOverride(state.override)) ?? state.limit
   const of = limit === undefined ? '' : ` of ${formatNumber(limit)} (${formatShare(used, limit)})`
-  const within = windowMs === undefined ? '' : ` within ${formatDuration(windowMs)}`
+  const within = windowMs === undefined ? '' : ` within ${formatLength(windowMs)}`
   const upTo = isUsedExact ? '' : 'at most '
   lines.push(`used: ${upTo}${formatNumber(used)}${of}${within}`)
   if (rate !== undefined) {
@@ -129,7 +146,7 @@ function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
   const { limit, limits, periodMs, burst, capacity, initial, debt, tokens, units, everyMs, windowMs } =
     numbers as Partial<Record<string, number>> & { limits?: readonly OverrideLimit[] }
   if (limits !== undefined) {
-    const all = limits.map((one) => `${formatNumber(one.limit)} within ${formatDuration(one.windowMs)}`)
+    const all = limits.map((one) => `${formatNumber(one.limit)} within ${formatLength(one.windowMs)}`)
     return `${algorithm} ${all.join(', ')}`
   }
   if (limit !== undefined && periodMs !== undefined) {
@@ -143,7 +160,7 @@ function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
     const rate = formatRate(tokens ?? units ?? 1, everyMs)
     return [`${algorithm} ${rate}, capacity ${formatNumber(capacity)}`, ...more.flat()].join(', ')
   }
-  return `${algorithm} ${formatNumber(limit ?? 0)}${windowMs === undefined ? '' : ` within ${formatDuration(windowMs)}`}`
+  return `${algorithm} ${formatNumber(limit ?? 0)}${windowMs === undefined ? '' : ` within ${formatLength(windowMs)}`}`
 }
 
 /** The decision on a call of one unit now. */

@@ -1,11 +1,14 @@
 import { largestCostOf } from '../../policies/window.js'
 import type { Connection } from './connect/connection.js'
-import type { LimiterConfig } from './policies.js'
+import { type LimiterConfig, policySetOfTier } from './policies.js'
+import { type ScanExtent, scan } from './scan.js'
 import { type KeyState, keyStateOf, layoutOf, limitOfOverride } from './state.js'
 
 /** The bounds of a sample. */
 export interface SampleBounds {
   readonly prefix: string
+  /** The tier whose limits are meant, if the limiter has tiers. */
+  readonly tier?: string
   /** The number of keys to return. */
   readonly most: number
   /** The maximum duration, in milliseconds. */
@@ -16,16 +19,14 @@ export interface SampleBounds {
   readonly count: number
 }
 
-/** A key with its share of the limit. */
+/** A key with its share of the limit, if the limit is known. */
 export interface HotKey extends KeyState {
-  /** The maximum number of units in use, if it is known. */
-  readonly limit?: number
   /** The used share of the limit. */
   readonly share?: number
 }
 
 /** The result of a sample. */
-export interface HotKeySample {
+export interface HotKeySample extends ScanExtent {
   readonly byShare: readonly HotKey[]
   readonly byUsed: readonly HotKey[]
   /** The number of the prefix's keys that were read. */
@@ -36,13 +37,6 @@ export interface HotKeySample {
   readonly overridden: number
   /** Whether the share is known for all keys in use. */
   readonly hasShares: boolean
-  /**
-   * The scanned share of all keys of the servers, from 0 to 1; unknown if the servers do not report
-   * their sizes.
-   */
-  readonly gone: number | undefined
-  readonly isComplete: boolean
-  readonly ms: number
 }
 
 /** Orders keys by their rank, the hottest first. */
@@ -79,84 +73,55 @@ class TopKeys {
 }
 
 /**
- * Reads the keys of a prefix with SCAN, one page of each master in turn, until all are read or a
- * bound is reached. A partial scan is a fair sample: the order in which Redis stores keys does not
- * depend on their use.
+ * Finds the hottest keys of a prefix. A partial scan is a fair sample: the order in which Redis stores
+ * keys does not depend on their use.
  */
 export async function hottest(
-  { reader, masters }: Connection,
+  connection: Connection,
   config: LimiterConfig | undefined,
-  { prefix, most, forMs, sample, count }: SampleBounds,
+  { prefix, tier, most, forMs, sample, count }: SampleBounds,
 ): Promise<HotKeySample> {
-  const start = performance.now()
-  const limits = limitsOf(config)
+  const limits = limitsOf(config, tier)
   const byShare = new TopKeys(most, ({ share = 0 }) => share)
   const byUsed = new TopKeys(most, ({ used }) => used)
   const totals = { read: 0, inUse: 0, blocked: 0, overridden: 0, hasShares: true }
-  const cursors = masters.names.map((_, master) => ({ master, cursor: '0', pages: 0 }))
-  let unfinished = cursors
-  // Reads at least one page, however short the time: without one, it would seem that there are no
-  // keys.
-  do {
-    for (const one of unfinished) {
-      const read = await reader.page({ prefix, master: one.master, cursor: one.cursor, pattern: `${prefix}:*`, count })
-      Object.assign(one, { cursor: read.cursor, pages: one.pages + 1 })
-      for (const stored of read.found) {
-        totals.read++
-        const state = keyStateOf(stored, read.nowUs)
-        totals.blocked += state.blockedForMs === undefined ? 0 : 1
-        totals.overridden += state.override === undefined ? 0 : 1
-        if (state.used > 0) {
-          totals.inUse++
-          const hot = hotKeyOf(state, limits)
-          totals.hasShares &&= hot.share !== undefined
-          byShare.add(hot)
-          byUsed.add(hot)
-        }
+  const extent = await scan(connection, { prefix, pattern: `${prefix}:*`, forMs, count }, (page) => {
+    for (const stored of page.found) {
+      totals.read++
+      const state = keyStateOf(stored, page.nowUs)
+      totals.blocked += state.blockedForMs === undefined ? 0 : 1
+      totals.overridden += state.override === undefined ? 0 : 1
+      if (state.used > 0) {
+        totals.inUse++
+        const hot = hotKeyOf(state, limits)
+        totals.hasShares &&= hot.share !== undefined
+        byShare.add(hot)
+        byUsed.add(hot)
       }
     }
-    unfinished = unfinished.filter(({ cursor }) => cursor !== '0')
-  } while (unfinished.length > 0 && totals.read < sample && performance.now() - start < forMs)
-  const isComplete = unfinished.length === 0
-  return {
-    ...totals,
-    byShare: byShare.all(),
-    byUsed: byUsed.all(),
-    gone: isComplete ? 1 : scannedShare(cursors, masters.sizes, count),
-    isComplete,
-    ms: Math.round(performance.now() - start),
-  }
-}
-
-/** An estimate: a page examines about `count` keys. */
-function scannedShare(
-  cursors: readonly { readonly cursor: string; readonly pages: number }[],
-  sizes: readonly number[],
-  count: number,
-): number | undefined {
-  if (sizes.some((size) => size < 0)) {
-    return undefined
-  }
-  const all = sizes.reduce((sum, size) => sum + size, 0)
-  const gone = cursors.map(({ cursor, pages }, master) =>
-    cursor === '0' && pages > 0 ? (sizes[master] as number) : Math.min(pages * count, sizes[master] as number),
-  )
-  return all === 0 ? 1 : gone.reduce((sum, keys) => sum + keys, 0) / all
+    return totals.read >= sample
+  })
+  return { ...totals, ...extent, byShare: byShare.all(), byUsed: byUsed.all() }
 }
 
 function hotKeyOf(state: KeyState, limits: LimitLookup): HotKey {
   const own = state.override === undefined ? undefined : limitOfOverride(state.override)
-  const limit = own ?? limits(state) ?? state.most
+  const limit = own ?? limits(state) ?? state.limit
   return limit === undefined ? state : { ...state, limit, share: state.used / limit }
 }
 
 type LimitLookup = (state: KeyState) => number | undefined
 
-/** The limits of the given policies, by the states that they write. */
-function limitsOf(config: LimiterConfig | undefined): LimitLookup {
+/**
+ * The limits of the given policies, by the states that they write. With tiers they are those of one
+ * tier; states that contain the numbers of their own tier keep these.
+ */
+function limitsOf(config: LimiterConfig | undefined, tier: string | undefined): LimitLookup {
   const limits = new Map<string, number>()
-  for (const { name, policy } of config?.policySet.policies ?? []) {
+  const policySet = config === undefined ? undefined : policySetOfTier(config, tier)
+  for (const { name, policy } of policySet?.policies ?? []) {
     limits.set(`${name}:${policy.algorithm}:${layoutOf(policy)}`, largestCostOf(policy))
   }
-  return ({ policy, algorithm, layout }) => limits.get(`${policy}:${algorithm}:${layout}`)
+  return ({ policy, algorithm, layout, limit }) =>
+    tier === undefined || limit === undefined ? limits.get(`${policy}:${algorithm}:${layout}`) : limit
 }

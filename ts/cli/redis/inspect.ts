@@ -1,48 +1,63 @@
 import type * as native from '../../../native.js'
 import type { Decision } from '../../api/decision.js'
+import { TollgateError } from '../../api/error.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { algorithmOf } from '../../policies/policy.js'
-import { asUsageError } from '../failure.js'
+import { asUsageError, usageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
-import { keyOf, type LimiterConfig } from './policies.js'
+import { keyOf, type LimiterConfig, policySetOfTier } from './policies.js'
+import { banRuleIn, kindsIn, leasesIn, registeredConfigs } from './registry.js'
+import { scan } from './scan.js'
+import { type GivenKey, keysOf, type SoughtKey, shortestTexts, soughtKeyOf } from './sought-key.js'
 import { hasState, type KeyState, keyStateOf, layoutOf } from './state.js'
 import { type PrefixUsage, scanUsage } from './usage.js'
-
-/** The number of keys that a server examines for one page of a scan, approximately. */
-const PAGE = 1_000
 
 /** The key to inspect. */
 export interface KeyQuery {
   readonly prefix: string
   readonly key: readonly string[]
   readonly tag?: string
+  readonly tier?: string
   readonly clusterTags?: number
 }
 
-/** The search for a key that has no state under the known names. */
+/** What a search for a key may use. */
 export interface KeySearch {
-  /** The names of the policies; `undefined` for a single policy's default name. */
-  readonly names: readonly string[] | undefined
-  /** The time for scanning all keys, in milliseconds; 0 for no scan. */
+  /** The policies of options; otherwise the registered ones are used. */
+  readonly given: LimiterConfig | undefined
+  /** The names of the policies, if they are given. */
+  readonly names?: readonly string[] | undefined
+  /** The time for scanning all keys for one without state under the known names; 0 for no scan. */
   readonly scanMs: number
 }
 
-/** The result of an inspection. */
+/** Open reservations, and the time until the last one ends. */
+export interface OpenReservations {
+  readonly open: number
+  readonly endInMs: number
+}
+
+/** The result of an inspection, as `--format json` prints it. */
 export interface KeyInspection {
   readonly prefix: string
-  readonly key: string | Readonly<Record<string, string | true>>
+  readonly key: GivenKey
   readonly server: string
   /** The server's time. */
   readonly at: string
   readonly states: readonly KeyState[]
-  /** The open reservations, and the time until the last one ends. */
-  readonly reservations?: { readonly open: number; readonly endInMs: number }
+  readonly reservations?: OpenReservations
   /** The leases of limiters that used the prefix lately, such as `100ms`. */
   readonly leases?: readonly string[]
-  /** The decision on a call of one unit now, by the given policies. */
+  /** When limiters ban keys, as they have registered it. */
+  readonly banRule?: string
+  /** The names of the tiers, if the limiter has any. */
+  readonly tiers?: readonly string[]
+  /** The origin of the policies: the options, or the limiters' registration; absent if they are unknown. */
+  readonly policiesFrom?: 'options' | 'registry'
+  /** The decision on a call of one unit now. */
   readonly decision?: Decision
-  /** The number of scanned keys, and whether the scan was complete. */
-  readonly scan?: { readonly keys: number; readonly isComplete: boolean }
+  /** Whether a scan for the key, which had no state under the known names, covered all keys. */
+  readonly scan?: { readonly isComplete: boolean }
   /** For a key without state: the usage of the prefix's other keys. */
   readonly usage?: PrefixUsage
 }
@@ -51,150 +66,215 @@ export interface KeyInspection {
 export async function inspectKey(
   connection: Connection,
   query: KeyQuery,
-  config: LimiterConfig | undefined,
-  search: KeySearch,
+  { given, names, scanMs }: KeySearch,
 ): Promise<KeyInspection> {
   const { prefix } = query
-  const key = asUsageError('--key', () => keyOf(query.key, config?.policySet))
-  const { states, nowUs, holds } = await statesOf(connection, query, key, config, search.names)
-  let found = states
-  let scan: KeyInspection['scan']
-  const until = performance.now() + search.scanMs
-  if (config === undefined && search.scanMs > 0 && !found.some(hasState) && typeof key === 'string') {
-    const scanned = await scanFor(connection, prefix, key, search.scanMs)
-    scan = { keys: scanned.keys, isComplete: scanned.isComplete }
-    found = scanned.states
+  const { registeredPolicies: texts } = await connection.reader.find({ prefix, policies: [], key: prefix })
+  const configs = given === undefined ? registeredConfigs(texts, prefix) : [given]
+  const config = given ?? (kindsIn(texts).length === 1 ? configs.at(-1) : undefined)
+  const sought = asUsageError('--key', () => soughtKeyOf(query.key, configs, names))
+  const until = performance.now() + scanMs
+  const read = await readKey(connection, query, sought)
+  let { states, reservations } = read
+  let search: KeyInspection['scan']
+  const isFound = () => states.some(hasState) || reservations !== undefined
+  if (!isFound() && scanMs > 0) {
+    const found = await scanFor(connection, prefix, sought, configs, scanMs)
+    search = { isComplete: found.isComplete }
+    states = found.states
+    reservations = found.reservations
   }
-  const leases = leasesIn(holds.registeredPolicies)
-  const isUnused = !found.some(hasState) && holds.holds === 0
+  const isUnknown = !isFound() && scanMs > 0 && (given !== undefined || configs.length === 0)
   const forMs = Math.max(0, until - performance.now())
-  const usage = isUnused && search.scanMs > 0 ? await scanUsage(connection, { prefix, forMs, policies: [] }) : undefined
-  const decision = config === undefined || !isWhole(key, config) ? undefined : await peeked(connection, query, config)
+  const usage = isUnknown ? await scanUsage(connection, { prefix, forMs }) : undefined
+  const decision = await decisionOn(connection, query, config, states, given === undefined)
+  const [leases, banRule, tiers] = [leasesIn(texts), banRuleIn(texts), config?.tiers ?? []]
   return {
     prefix,
-    key,
+    key: sought.key,
     server: connection.name,
-    at: new Date(nowUs / 1_000).toISOString(),
-    states: found.filter(hasState).sort((one, other) => (one.policy < other.policy ? -1 : 1)),
-    ...(holds.holds === 0
-      ? {}
-      : { reservations: { open: holds.holds, endInMs: Math.ceil((holds.holdsUntilUs - holds.nowUs) / 1_000) } }),
+    at: new Date(read.nowUs / 1_000).toISOString(),
+    states: states
+      .filter(hasState)
+      .map((state) => ({ ...state, ...(config === undefined ? {} : placeIn(config, state)) }))
+      .sort((one, other) => (one.policy < other.policy ? -1 : 1)),
+    ...(reservations === undefined ? {} : { reservations }),
     ...(leases.length === 0 ? {} : { leases }),
+    ...(banRule === undefined ? {} : { banRule }),
+    ...(tiers.length === 0 ? {} : { tiers }),
+    ...(config === undefined ? {} : { policiesFrom: given === undefined ? 'registry' : 'options' }),
     ...(decision === undefined ? {} : { decision }),
-    ...(scan === undefined ? {} : { scan }),
+    ...(search === undefined ? {} : { scan: search }),
     ...(usage === undefined ? {} : { usage }),
   }
 }
 
-/** The leases in the registered texts of policies. */
-function leasesIn(texts: readonly string[]): string[] {
-  return [...new Set(texts.flatMap((text) => /\blease=(\w+)/.exec(text)?.[1] ?? []))]
+/** What is stored of a key under its names. */
+export interface StoredState {
+  readonly states: readonly KeyState[]
+  readonly reservations: OpenReservations | undefined
+  readonly nowUs: number
 }
 
-/** The states under the names of a key, and its reservations. */
-export async function statesOf(
+/** Reads the states under the names of a key, and its reservations. */
+export async function readKey(
   { reader, masters }: Connection,
   { prefix, tag, clusterTags }: KeyQuery,
-  key: KeyInspection['key'],
-  config: LimiterConfig | undefined,
-  names: readonly string[] | undefined,
-): Promise<{ readonly states: KeyState[]; readonly nowUs: number; readonly holds: native.NativeInspectorReply }> {
+  { lookups }: Pick<SoughtKey, 'lookups'>,
+): Promise<StoredState> {
   const reads: native.NativeInspectorReply[] = []
-  for (const [text, policies] of keysOf(key, config, names)) {
-    const own = tag === undefined ? {} : { ownTag: tag }
-    const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
-    reads.push(await reader.find({ prefix, policies, key: text, ...own, ...tags }))
+  const own = tag === undefined ? {} : { ownTag: tag }
+  const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
+  for (const [key, policies] of lookups) {
+    reads.push(await reader.find({ prefix, policies: [...policies], key, ...own, ...tags }))
   }
   return {
     states: reads.flatMap((read) => read.found.map((stored) => keyStateOf(stored, read.nowUs))),
+    reservations: reservationsOf(reads, Math.max(...reads.map((read) => read.nowUs))),
     nowUs: Math.max(...reads.map((read) => read.nowUs)),
-    holds: reads.reduce((most, read) => (read.holds > most.holds ? read : most)),
   }
 }
 
-/** The stored keys, each with the names of the policies that count by it. */
-export function keysOf(
-  key: KeyInspection['key'],
-  config: LimiterConfig | undefined,
-  names: readonly string[] | undefined,
-): (readonly [string, string[]])[] {
-  if (config === undefined) {
-    return [[key as string, [...(names ?? ['default'])]]]
+/** The reservations of one key: several of its stored keys may hold the same ones. */
+function reservationsOf(
+  reads: readonly { readonly holds: number; readonly holdsUntilUs: number }[],
+  nowUs: number,
+): OpenReservations | undefined {
+  const [most] = [...reads].sort((one, other) => other.holds - one.holds)
+  return most === undefined || most.holds === 0
+    ? undefined
+    : { open: most.holds, endInMs: Math.ceil((most.holdsUntilUs - nowUs) / 1_000) }
+}
+
+/** Scans the keys of a prefix for a key under any policy and any hash tag. */
+async function scanFor(
+  connection: Connection,
+  prefix: string,
+  sought: SoughtKey,
+  configs: readonly LimiterConfig[],
+  forMs: number,
+): Promise<Omit<StoredState, 'nowUs'> & { readonly isComplete: boolean }> {
+  const until = performance.now() + forMs
+  const wanted = new Set(sought.lookups.map(([text]) => text))
+  const states = new Map<string, KeyState>()
+  const held: native.NativeHeldKey[] = []
+  let [isComplete, nowUs] = [true, 0]
+  for (const text of shortestTexts(sought)) {
+    const pattern = `${prefix}:*{*${escapedForPattern(text)}*`
+    const request = { prefix, pattern, forMs: Math.max(0, until - performance.now()), readsHolds: true }
+    const extent = await scan(connection, request, (page) => {
+      nowUs = page.nowUs
+      for (const stored of page.found) {
+        if (wanted.has(stored.key) && isOfKey(stored, sought.key, configs)) {
+          states.set(`${stored.policy}:${stored.tag}:${stored.ownTag}:${stored.key}`, keyStateOf(stored, nowUs))
+        }
+      }
+      held.push(...page.held.filter(({ key }) => wanted.has(key)))
+      return false
+    })
+    isComplete &&= extent.isComplete
   }
-  const { dimensions, policies } = config.policySet
-  const namesOf = (dimension: number) => policies.filter((one) => one.dimension === dimension).map(({ name }) => name)
-  if (typeof key === 'string' || dimensions === undefined) {
-    return [[key as string, namesOf(0)]]
-  }
-  return dimensions.flatMap((dimension, index) => {
-    const text = dimension === GLOBAL ? GLOBAL : key[dimension]
-    return typeof text === 'string' ? [[text, namesOf(index)] as const] : []
-  })
+  return { states: [...states.values()], reservations: reservationsOf(held, nowUs), isComplete }
+}
+
+/** A key as key names contain it, with the special characters of patterns escaped. */
+function escapedForPattern(key: string): string {
+  const written = key.replace(/[%{}]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`)
+  return written.replace(/[\\*?[\]^-]/g, '\\$&')
+}
+
+/** Whether a stored key, whose text is sought, is not that of another key dimension. */
+function isOfKey(
+  { policy, key }: native.NativeStoredKey,
+  sought: GivenKey,
+  configs: readonly LimiterConfig[],
+): boolean {
+  const owners = configs.filter(({ policySet }) => policySet.policies.some(({ name }) => name === policy))
+  const isKeyOf = (config: LimiterConfig) =>
+    keysOf(sought, config).some(([text, names]) => text === key && names.includes(policy))
+  return owners.length === 0 || owners.some(isKeyOf)
+}
+
+/** A state's key dimension, and the tier whose numbers it has, if it is the only one. */
+function placeIn(
+  { policySet, policySets, tiers }: LimiterConfig,
+  state: KeyState,
+): Pick<KeyState, 'dimension' | 'tier'> {
+  const index = policySet.policies.findIndex(({ name }) => name === state.policy)
+  const dimension = policySet.dimensions?.[policySet.policies[index]?.dimension ?? -1]
+  const fitting = state.rate === undefined ? [] : policySets.filter((own) => hasNumbersOf(own, state) === true)
+  const tier = tiers.length > 1 && fitting.length === 1 ? fitting[0]?.tier : undefined
+  return { ...(dimension === undefined ? {} : { dimension }), ...(tier === undefined ? {} : { tier }) }
 }
 
 /** Whether a key has all parts, as a limiter requires. */
-function isWhole(key: KeyInspection['key'], { policySet: { dimensions } }: LimiterConfig): boolean {
+function isWhole(key: GivenKey, { policySet: { dimensions } }: LimiterConfig): boolean {
   return typeof key === 'string' || (dimensions ?? []).every((dimension) => dimension === GLOBAL || dimension in key)
 }
 
-/** The decision on a call now, from a limiter's `peek`, which charges nothing. */
-async function peeked(connection: Connection, query: KeyQuery, config: LimiterConfig): Promise<Decision> {
-  const limiter = connection.limiter(config, query.prefix, query.tag)
+/**
+ * The decision on a call now, from a limiter's `peek`, which charges nothing; `undefined` if the
+ * policies, the tier or the hash tag of calls on the key are unknown.
+ *
+ * @param isOptional - Whether a user without the permissions for it gets none.
+ */
+async function decisionOn(
+  connection: Connection,
+  { prefix, key: given, tag, tier, clusterTags }: KeyQuery,
+  config: LimiterConfig | undefined,
+  states: readonly KeyState[],
+  isOptional: boolean,
+): Promise<Decision | undefined> {
+  if (config === undefined) {
+    if (tier !== undefined) {
+      throw usageError(`--tier: the policies of ${prefix} are unknown: give --policies`)
+    }
+    return undefined
+  }
+  const policySet = policySetOfTier(config, tier)
+  const key = asUsageError('--key', () => keyOf(given, config.policySet))
+  const tags = new Set([...states.filter(hasState).map((state) => state.tag), ...(tag === undefined ? [] : [tag])])
+  const isShared = clusterTags === undefined && states.some(({ sharesTag }) => sharesTag === true)
+  if (policySet === undefined || !isWhole(key, config) || tags.size > 1 || isShared) {
+    return undefined
+  }
+  const [ownTag] = tags
+  const limiter = connection.limiter(config, prefix, ownTag)
   try {
-    const key = keyOf(query.key, config.policySet)
     const { [GLOBAL]: _, ...parts } = typeof key === 'string' ? {} : key
-    return await limiter.peek((typeof key === 'string' ? key : parts) as string)
+    const options = tier === undefined ? {} : { tier }
+    return await limiter.peek((typeof key === 'string' ? key : parts) as string, options as object)
+  } catch (error) {
+    if (isOptional && TollgateError.is(error) && error.code === 'STORE_ERROR') {
+      return undefined
+    }
+    throw error
   } finally {
     await limiter.close()
   }
-}
-
-/** Scans the keys of a prefix for those of one caller, under any policy name. */
-async function scanFor(
-  { reader, masters }: Connection,
-  prefix: string,
-  key: string,
-  ms: number,
-): Promise<{ states: KeyState[]; keys: number; isComplete: boolean }> {
-  const until = Date.now() + ms
-  const states = new Map<string, KeyState>()
-  // The key as encoded in key names, with the special characters of patterns escaped.
-  const written = key.replace(/[%{}]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`)
-  const pattern = `${prefix}:*{*${written.replace(/[\\*?[\]^-]/g, '\\$&')}*`
-  let pages = 0
-  for (let master = 0; master < masters.names.length; master++) {
-    let cursor = '0'
-    do {
-      const read = await reader.page({ prefix, master, cursor, pattern, count: PAGE })
-      pages++
-      for (const stored of read.found.filter((one) => one.key === key)) {
-        states.set(`${stored.policy}:${stored.tag}:${stored.ownTag}`, keyStateOf(stored, read.nowUs))
-      }
-      cursor = read.cursor
-      if (cursor !== '0' && Date.now() > until) {
-        return { states: [...states.values()], keys: pages * PAGE, isComplete: false }
-      }
-    } while (cursor !== '0')
-  }
-  return { states: [...states.values()], keys: pages * PAGE, isComplete: true }
 }
 
 /**
  * Notes on states that do not belong to the given policies, or that were written with other
  * numbers.
  */
-export function mismatches({ states }: KeyInspection, { policySet: { policies } }: LimiterConfig): string[] {
+export function mismatches({ states }: KeyInspection, { policySet, policySets }: LimiterConfig): string[] {
   return states.flatMap((state) => {
-    const named = policies.find(({ name }) => name === state.policy)?.policy
+    const named = policySet.policies.find(({ name }) => name === state.policy)?.policy
     if (named === undefined || named.algorithm !== state.algorithm || layoutOf(named) !== state.layout) {
       return [`it also has state under ${state.policy} (${state.algorithm}), which is not the given policy`]
     }
-    const numbers = state.override === undefined ? algorithmOf(named).rate?.(named) : undefined
-    const { rate, most } = state
-    const isSame =
-      numbers === undefined ||
-      rate === undefined ||
-      (most === numbers.most && rate.units * numbers.periodMs === numbers.units * rate.periodMs)
+    const isSame = state.override !== undefined || policySets.some((own) => hasNumbersOf(own, state) !== false)
     return isSame ? [] : [`its state under ${state.policy} was written with other numbers than those given`]
   })
+}
+
+/** Whether a state has the numbers of its policy in a set; `undefined` if it contains none. */
+function hasNumbersOf({ policies }: LimiterConfig['policySet'], state: KeyState): boolean | undefined {
+  const { limit, rate } = state
+  const policy = policies.find(({ name }) => name === state.policy)?.policy
+  const numbers = policy === undefined ? undefined : algorithmOf(policy).rate?.(policy)
+  return numbers === undefined || rate === undefined
+    ? undefined
+    : limit === numbers.limit && rate.units * numbers.periodMs === numbers.units * rate.periodMs
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createInterface } from 'node:readline/promises'
 import { type Command, Option } from 'commander'
+import { policySetsText } from '../../backends/redis/policy-registry.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, CommandFailure, usageError } from '../failure.js'
@@ -17,15 +18,8 @@ import {
 } from './connect/options.js'
 import { formatInspection, formatKey } from './format-inspection.js'
 import { inspectKey, mismatches } from './inspect.js'
-import {
-  checkNumbers,
-  configOf,
-  keyOf,
-  type LimiterConfig,
-  needOf,
-  type PolicyOptions,
-  registeredConfig,
-} from './policies.js'
+import { checkNumbers, configOf, keyOf, type LimiterConfig, type PolicyOptions, policySetOfTier } from './policies.js'
+import { kindsIn, needOf, registeredConfig, registeredTexts } from './registry.js'
 import { formatNoKeys, formatPolicyList, scanUsage } from './usage.js'
 
 /** The options of commands that change a key. */
@@ -58,18 +52,21 @@ export interface Mutation {
    * Creates the change for the given policies. It throws on invalid arguments before the connection
    * is opened.
    */
-  readonly prepare: (config: LimiterConfig) => (limiter: CommandLimiter, key: string) => Promise<unknown>
+  readonly prepare: (
+    config: LimiterConfig,
+    tier: string | undefined,
+  ) => (limiter: CommandLimiter, key: string) => Promise<unknown>
 }
 
 const CHECK_HELP = `
 The policies:
-  Without --policy and --policies, the command uses the policies that limiters with the prefix have registered in the last \
-90 minutes. It fails if they differ. Policies that are given must have the registered numbers, if there are any: other \
-numbers could remove counts from the key's state.
+  Without --policy and --policies, the command uses the policies that limiters with the prefix have registered: those of \
+the last 90 minutes, or the last ones within 30 days. It fails if they differ. Policies that are given must have the \
+registered numbers, if there are any: other numbers could remove counts from the key's state.
 
 The check before a change:
-  The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other \
-keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong \
+  The command first checks that the prefix is used with the given policies: by the registered ones, by the state of the \
+key itself, or by other keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong \
 algorithm or prefix, the command would change a key that no limiter reads. --force skips the check, for a key that is \
 changed before the limiter's first call.
   Exit code 1: there was nothing to remove: no block, no override, or no state of the key.`
@@ -95,12 +92,11 @@ export async function mutate(
   terminal: Terminal,
   { name, messages: [did, would], noop, refusesCalls = false, needsNumbers = false, prepare }: Mutation,
 ): Promise<ExitCode> {
-  const registered = async (connection: Connection, prefix: string) => {
-    const [first, ...more] = await registeredTexts(connection, prefix)
+  const registered = async (connection: Connection, prefix: string, [first, ...more]: readonly string[]) => {
     if (first !== undefined) {
       return registeredConfig([first, ...more], prefix, name, needsNumbers)
     }
-    const why = `no limiter with the prefix ${prefix} has registered its policies in the last 90 minutes`
+    const why = `no limiter with the prefix ${prefix} has registered its policies in the last 30 days`
     const usage = await scanUsage(connection, { prefix, forMs: options.scan })
     const found =
       usage.policies.length === 0
@@ -109,7 +105,8 @@ export async function mutate(
     throw usageError(`${needOf(name)}: ${why}, and ${found}`)
   }
   const prepareWith = async (config: LimiterConfig) => {
-    const run = prepare(config)
+    policySetOfTier(config, options.tier)
+    const run = prepare(config, options.tier)
     const key = asUsageError('--key', () => keyOf(options.key, config.policySet))
     const affectsAll = refusesCalls && typeof key !== 'string' && key[GLOBAL] === true
     if (affectsAll && options.yes !== true && options.dryRun !== true) {
@@ -120,11 +117,13 @@ export async function mutate(
   const given = configOf(options)
   const ready = given === undefined ? undefined : await prepareWith(given)
   const { inspection, isNoop, config, key } = await withRedis(url, options, terminal, async (connection) => {
-    const search = { names: undefined, scanMs: 0 }
-    const { config, run, key } = ready ?? (await prepareWith(await registered(connection, options.prefix)))
-    const before = await checkUsage(connection, options, config, options.force === true ? undefined : options.scan)
+    const texts = await registeredTexts(connection, options.prefix)
+    const { config, run, key } = ready ?? (await prepareWith(await registered(connection, options.prefix, texts)))
+    const isRegistered = kindsIn(texts).includes(kindsIn([policySetsText(config.policySets)]).join())
+    const scanMs = options.force === true ? undefined : options.scan
+    const before = await checkUsage(connection, options, config, isRegistered, scanMs)
     if (ready !== undefined && options.force !== true) {
-      checkNumbers(config, await registeredTexts(connection, options.prefix), options.prefix)
+      checkNumbers(config, texts, options.prefix)
     }
     if (options.dryRun !== true) {
       const limiter = connection.limiter(config, options.prefix, options.tag)
@@ -134,7 +133,7 @@ export async function mutate(
         await limiter.close()
       }
     }
-    const inspection = await inspectKey(connection, options, config, search)
+    const inspection = await inspectKey(connection, options, { given: config, scanMs: 0 })
     return { inspection, isNoop: noop?.applies(before) === true, config, key }
   })
   const isDone = options.dryRun !== true && !isNoop
@@ -149,11 +148,6 @@ export async function mutate(
     terminal.stdout.write(wrapped(text, columnsOf(terminal.stdout)))
   }
   return isNoop ? EXIT.no : EXIT.fine
-}
-
-/** The policies that limiters have registered for a prefix, as texts. */
-async function registeredTexts({ reader }: Connection, prefix: string): Promise<readonly string[]> {
-  return (await reader.find({ prefix, policies: [], key: prefix })).registeredPolicies
 }
 
 /**

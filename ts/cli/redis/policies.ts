@@ -1,22 +1,30 @@
-import { policySetsText, statesOf } from '../../backends/redis/policy-registry.js'
+import { policiesIn, policySetsText } from '../../backends/redis/policy-registry.js'
+import { withoutWarnings } from '../../input/duration.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
-import type { Policy } from '../../policies/policy.js'
-import { type Policies, type PolicySet, policySetOf } from '../../policies/policy-set.js'
+import { isPolicyLike, type Policy } from '../../policies/policy.js'
+import { type Policies, type PolicySet, policySetsOf, type TieredPolicies } from '../../policies/policy-set.js'
+import { isTieredLike } from '../../policies/tiers.js'
 import { asUsageError, usageError } from '../failure.js'
-import { policyOrSet, readJson } from '../policies.js'
-import { parsePolicyOptions, parsePolicyText } from '../policy-text.js'
+import { objectOf, policyFrom, readJson } from '../policies.js'
+import { parsePolicyOptions } from '../policy-text.js'
 import { escapeControls } from '../terminal.js'
 
 /** The options with a limiter's policies. */
 export interface PolicyOptions {
   readonly policy?: string
   readonly policies?: string
+  readonly tier?: string
 }
 
-/** A limiter's policies: as `RateLimiter` takes them, and as a validated policy set. */
+/** A limiter's policies: as `RateLimiter` takes them, and as validated policy sets. */
 export interface LimiterConfig {
-  readonly policies: Policy | Policies
+  readonly policies: Policy | Policies | TieredPolicies
+  /** The policies of each tier; without tiers those of all calls. */
+  readonly policySets: readonly PolicySet[]
+  /** The first of them. All have the same names, algorithms and key dimensions. */
   readonly policySet: PolicySet
+  /** The names of the tiers; empty without tiers. */
+  readonly tiers: readonly string[]
 }
 
 /** The policies of `--policy` or `--policies`; `undefined` if neither is given. */
@@ -25,13 +33,61 @@ export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | u
     throw usageError('--policy and --policies exclude each other')
   }
   if (policy !== undefined) {
-    return config('--policy', parsePolicyText(policy, '--policy'))
+    return configOfValue(policy, '--policy')
   }
-  return policies === undefined ? undefined : config(policies, policyOrSet(readJson(policies), policies))
+  return policies === undefined ? undefined : configOfValue(readJson(policies), policies)
 }
 
-/** The option of tiers and of leases in a registered text. */
-const VARIANT = / (lease|tier)=\S+/g
+/**
+ * A limiter's policies: one, or several by name, each as a text or as an object with its `algorithm`,
+ * or as an object with `tiers` of these.
+ *
+ * @param where - The place of the value, for messages.
+ * @throws {CommandFailure}
+ */
+export function configOfValue(value: unknown, where: string): LimiterConfig {
+  const policies = (
+    typeof value === 'string' || isPolicyLike(value) || hasTiers(value)
+      ? tieredFrom(value, where)
+      : Object.fromEntries(
+          Object.entries(objectOf(value, where)).map(([name, part]) => [name, tieredFrom(part, `${where}.${name}`)]),
+        )
+  ) as LimiterConfig['policies']
+  const policySets = asUsageError(where, () => withoutWarnings(() => policySetsOf(policies)))
+  const tiers = policySets.flatMap(({ tier }) => tier ?? [])
+  return { policies, policySets, policySet: policySets[0] as PolicySet, tiers }
+}
+
+function hasTiers(value: unknown): value is { readonly tiers: object } {
+  return isTieredLike(value) && typeof value.tiers === 'object'
+}
+
+function tieredFrom(value: unknown, where: string): unknown {
+  if (!hasTiers(value)) {
+    return policyFrom(value, where)
+  }
+  const { tiers, ...others } = value
+  const own = Object.entries(objectOf(tiers, where)).map(([tier, one]) => [tier, policyFrom(one, `${where}.${tier}`)])
+  return { ...others, tiers: Object.fromEntries(own) }
+}
+
+/** The policies of `--tier`, or of all calls; `undefined` if the limiter has tiers and none is given. */
+export function policySetOfTier({ policySets, tiers }: LimiterConfig, tier: string | undefined): PolicySet | undefined {
+  if (tier !== undefined && !tiers.includes(tier)) {
+    const rule = tiers.length === 0 ? 'the limiter has no tiers' : `it must be ${listed(tiers)}`
+    throw usageError(`--tier: ${rule}`)
+  }
+  return tiers.length === 0 ? policySets[0] : policySets.find((policySet) => policySet.tier === tier)
+}
+
+/** The most tiers that a message lists. */
+const MAX_LISTED = 20
+
+/** The names of tiers, for messages: `one of free, pro`. */
+export function listed(tiers: readonly string[]): string {
+  const names = tiers.length > MAX_LISTED ? [...tiers.slice(0, MAX_LISTED), '…'] : tiers
+  return `${tiers.length > 1 ? 'one of ' : ''}${names.join(', ')}`
+}
 
 /**
  * Throws if limiters have registered policies with other numbers: a change under these numbers could
@@ -39,9 +95,15 @@ const VARIANT = / (lease|tier)=\S+/g
  *
  * @throws {CommandFailure}
  */
-export function checkNumbers({ policySet }: LimiterConfig, texts: readonly string[], prefix: string): void {
-  const registered = texts.flatMap((text) => text.replace(VARIANT, '').split('; '))
-  const given = policySetsText([policySet]).split('; ')
+export function checkNumbers({ policySets }: LimiterConfig, texts: readonly string[], prefix: string): void {
+  const registered = texts.flatMap((text) =>
+    policiesIn(text)
+      .replace(/ (?:lease|tier)=\S+/g, '')
+      .split('; '),
+  )
+  const given = policySetsText(policySets)
+    .replace(/ tier=\S+/g, '')
+    .split('; ')
   const other = given.find((text) => !registered.includes(text))
   if (registered.length > 0 && other !== undefined) {
     const used = [...new Set(registered)].map(quoted).join(' and ')
@@ -50,67 +112,16 @@ export function checkNumbers({ policySet }: LimiterConfig, texts: readonly strin
   }
 }
 
-/**
- * The policies that limiters have registered for a prefix in the last 90 minutes.
- *
- * @param texts - The registered texts; at least one.
- * @param command - The name of the command that needs them.
- * @param needsNumbers - Whether the command needs their numbers, besides names and algorithms.
- * @throws {CommandFailure} if they differ.
- */
-export function registeredConfig(
-  texts: readonly [string, ...string[]],
-  prefix: string,
-  command: string,
-  needsNumbers: boolean,
-): LimiterConfig {
-  const text = texts.at(-1) as string
-  const needs = needOf(command)
-  const kinds = needsNumbers ? texts : texts.map((one) => statesOf(one).join('; '))
-  const other = kinds.find((kind) => kind !== kinds.at(-1))
-  if (other !== undefined) {
-    throw usageError(`${needs}: limiters with the prefix ${prefix} have used "${other}" and "${kinds.at(-1)}"`)
-  }
-  if (needsNumbers && /\b(tier|lease)=/.test(text)) {
-    throw usageError(`${needs}: the numbers of ${prefix} depend on the tier or on leases`)
-  }
-  const policies = new Map<string, string>()
-  for (const named of text.split('; ')) {
-    const [, name = '', policy = ''] = /^([^:]*): (.*)$/.exec(named) ?? []
-    if (!policies.has(name)) {
-      policies.set(name, policy.replace(VARIANT, ''))
-    }
-  }
-  const where = `the registered policies of ${prefix}`
-  const single = policies.size === 1 ? policies.get('default') : undefined
-  return config(
-    where,
-    single === undefined ? policyOrSet(Object.fromEntries(policies), where) : parsePolicyText(single, where),
-  )
-}
-
-function quoted(text: string): string {
+/** A text in quotes, for messages. */
+export function quoted(text: string): string {
   return `"${escapeControls(text)}"`
-}
-
-/** The need of a command, for messages. */
-export function needOf(command: string): string {
-  return `${command} needs the limiter's --policy, or --policies`
-}
-
-function config(where: string, policies: Policy | Policies): LimiterConfig {
-  return { policies, policySet: asUsageError(where, () => policySetOf(policies)) }
 }
 
 /**
  * A key as calls pass it: a string; or, if the policies have a `per`, an object of parts, each
  * given as `dimension=key`. A dimension that counts all calls together is given as `global`.
  */
-export function keyOf(
-  given: readonly string[],
-  policySet: PolicySet | undefined,
-): string | Record<string, string | true> {
-  const dimensions = policySet?.dimensions
+export function keyOf(given: readonly string[], { dimensions }: PolicySet): string | Record<string, string | true> {
   if (dimensions === undefined) {
     const [key = '', ...more] = given
     if (more.length > 0) {

@@ -1,11 +1,10 @@
+import { formatDuration, formatNumber } from '../format.js'
 import { escapeControls, table } from '../terminal.js'
 import type { Connection } from './connect/connection.js'
-import { formatDuration, formatNumber } from './format.js'
+import { registeredTexts } from './registry.js'
+import { type ScanExtent, scan } from './scan.js'
 import { type KeyState, kindOf } from './state.js'
 import { formatPolicy } from './usage.js'
-
-/** The number of keys that a server examines for one page of a scan, approximately. */
-const PAGE = 1_000
 
 /** A prefix with keys in Redis. */
 export interface UsedPrefix {
@@ -14,51 +13,41 @@ export interface UsedPrefix {
   readonly keys: number
   /** The policies that have keys, by name and algorithm. */
   readonly policies: readonly (Pick<KeyState, 'policy' | 'algorithm' | 'layout'> & { readonly keys: number })[]
-  /** The policies that limiters have used in the last 90 minutes, with their numbers, as texts. */
+  /**
+   * The policies that limiters have used in the last 90 minutes, or the last ones within 30 days, with
+   * their numbers, as texts.
+   */
   readonly registered: readonly string[]
 }
 
-/** The prefixes of all limiters' keys. */
-export interface PrefixList {
+/** The prefixes of all limiters' keys. It also scans keys that no limiter wrote. */
+export interface PrefixList extends ScanExtent {
   readonly prefixes: readonly UsedPrefix[]
-  /** The number of scanned keys, including those that no limiter wrote. */
-  readonly scanned: number
-  /** Whether all keys were scanned. */
-  readonly isComplete: boolean
-  readonly ms: number
 }
 
 /**
  * Finds the prefixes of limiters, with SCAN, one page of each master in turn, until all keys are
  * scanned or the time is over. It reads the names of keys alone, and the registered policies.
  */
-export async function listPrefixes({ reader, masters }: Connection, forMs: number): Promise<PrefixList> {
-  const start = performance.now()
+export async function listPrefixes(connection: Connection, forMs: number): Promise<PrefixList> {
   const found = new Map<string, Map<string, UsedPrefix['policies'][number]>>()
-  let scanned = 0
-  let unfinished = masters.names.map((_, master) => ({ master, cursor: '0' }))
-  do {
-    for (const one of unfinished) {
-      // No key has the empty prefix, so no values are read.
-      const page = await reader.page({ prefix: '', ...one, pattern: '*:{*', count: PAGE })
-      one.cursor = page.cursor
-      scanned += page.scanned
-      for (const { prefix, policy, tag, keys } of page.owners) {
-        const policies = found.get(prefix) ?? new Map()
-        const known = policies.get(`${policy}:${tag}`)
-        policies.set(`${policy}:${tag}`, { policy, ...kindOf(tag), keys: keys + (known?.keys ?? 0) })
-        found.set(prefix, policies)
-      }
+  // No values are read.
+  const extent = await scan(connection, { prefix: '', pattern: '*:{*', forMs }, (page) => {
+    for (const { prefix, policy, tag, keys } of page.owners) {
+      const policies = found.get(prefix) ?? new Map()
+      const known = policies.get(`${policy}:${tag}`)
+      policies.set(`${policy}:${tag}`, { policy, ...kindOf(tag), keys: keys + (known?.keys ?? 0) })
+      found.set(prefix, policies)
     }
-    unfinished = unfinished.filter(({ cursor }) => cursor !== '0')
-  } while (unfinished.length > 0 && performance.now() - start < forMs)
+    return false
+  })
   const prefixes: UsedPrefix[] = []
   for (const [prefix, policies] of [...found].sort()) {
-    const { registeredPolicies: registered } = await reader.find({ prefix, policies: [], key: prefix })
+    const registered = await registeredTexts(connection, prefix)
     const all = [...policies.values()]
     prefixes.push({ prefix, keys: all.reduce((sum, { keys }) => sum + keys, 0), policies: all, registered })
   }
-  return { prefixes, scanned, isComplete: unfinished.length === 0, ms: performance.now() - start }
+  return { prefixes, ...extent }
 }
 
 /** The list as text. */

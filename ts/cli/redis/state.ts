@@ -26,15 +26,21 @@ export interface KeyState {
   /** The layout of the state, for algorithms with several layouts. */
   readonly layout?: 'interval' | 'list' | 'hash'
   readonly key: string
+  /** The key dimension that the policy counts by, if it is known. */
+  readonly dimension?: string
+  /** The tier whose numbers the state has, if the limiter has tiers and only one of them fits. */
+  readonly tier?: string
   /** The call's own hash tag. */
   readonly tag?: string
+  /** Present if its hash tag is one of the store's shared tags. */
+  readonly sharesTag?: true
   /** Whether a limiter wrote it. */
   readonly isReadable: boolean
   /** The charged units. For logs it includes entries that may have expired. */
   readonly used: number
   readonly isUsedExact: boolean
   /** The maximum of charged units, if the state contains it. */
-  readonly most?: number
+  readonly limit?: number
   /** The rate of draining or refilling, if the state contains it. */
   readonly rate?: { readonly units: number; readonly periodMs: number }
   readonly windowMs?: number
@@ -81,7 +87,7 @@ export function layoutOf(policy: Policy): KeyState['layout'] {
 /** Decodes a stored key, at the server's time. */
 export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeyState {
   const { algorithm, layout } = KINDS.get(stored.tag) as PolicyKindNumbers
-  const { used, most, units, perUs, windowUs, entries, ownTag } = stored
+  const { used, limit, units, perUs, windowUs, entries, ownTag, sharesTag } = stored
   const until = (name: string, us: number | undefined) =>
     us === undefined || us <= nowUs ? {} : { [name]: Math.ceil((us - nowUs) / 1_000) }
   const ago = (name: string, us: number | undefined) =>
@@ -94,10 +100,11 @@ export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeySt
     ...(layout === undefined ? {} : { layout }),
     key: stored.key,
     ...(ownTag === undefined ? {} : { tag: ownTag }),
+    ...(sharesTag ? { sharesTag } : {}),
     isReadable: stored.isReadable,
     used,
     isUsedExact: !['sl', 'sls'].includes(stored.tag),
-    ...(most === undefined ? {} : { most }),
+    ...(limit === undefined ? {} : { limit }),
     ...(units === undefined || perUs === undefined ? {} : { rate: { units, periodMs: perUs / 1_000 } }),
     ...(windowUs === undefined ? {} : { windowMs: windowUs / 1_000 }),
     ...until('windowEndsInMs', stored.endsAtUs),

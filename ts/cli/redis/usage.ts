@@ -2,10 +2,8 @@ import type * as native from '../../../native.js'
 import { escapeControls } from '../terminal.js'
 import type { Connection } from './connect/connection.js'
 import type { LimiterConfig } from './policies.js'
+import { scan } from './scan.js'
 import { type KeyState, keyStateOf, layoutOf } from './state.js'
-
-/** The number of keys that a server examines for one page of a scan, approximately. */
-const PAGE = 1_000
 
 /** The number of a prefix's keys that suffice to show its policies. */
 const ENOUGH_KEYS = 1_000
@@ -46,45 +44,38 @@ export interface UsageQuery {
 }
 
 /**
- * Finds the policies under which a prefix is used, with SCAN, one page of each master in turn. It
- * ends when the goal is reached, when enough keys of the prefix have been read, or when the time is
- * over.
+ * Finds the policies under which a prefix is used. The scan ends when the goal is reached, when enough
+ * keys of the prefix have been read, or when the time is over.
  */
 export async function scanUsage(
-  { reader, masters }: Connection,
+  connection: Connection,
   { prefix, forMs, policies = [], kind = 'none' }: UsageQuery,
 ): Promise<PrefixUsage> {
-  const until = performance.now() + forMs
   const used = new Map<string, UsedPolicy & { readonly tags: TagKind[] }>()
   const prefixes = new Set<string>()
   const isSatisfied = (policy: UsedPolicy) => used.get(formatPolicy(policy))?.tags.includes(kind) === true
   const isFound = () => (policies.length === 0 ? used.size > 0 : policies.every(isSatisfied))
   let read = 0
-  let unfinished = masters.names.map((_, master) => ({ master, cursor: '0' }))
-  do {
-    for (const one of unfinished) {
-      // The pattern matches the keys of all limiters, to find other prefixes. Only keys of this
-      // prefix are read.
-      const page = await reader.page({ prefix, ...one, pattern: '*:{*', count: PAGE })
-      one.cursor = page.cursor
-      read += page.found.length
-      for (const owner of page.owners) {
-        prefixes.add(owner.prefix)
-      }
-      for (const stored of page.found) {
-        const { policy, algorithm, layout } = keyStateOf(stored, page.nowUs)
-        const found = { policy, algorithm, ...(layout === undefined ? {} : { layout }) }
-        const known = used.get(formatPolicy(found)) ?? { ...found, tags: [] }
-        const own = tagKindOf(stored)
-        if (!known.tags.includes(own)) {
-          known.tags.push(own)
-        }
-        used.set(formatPolicy(found), known)
-      }
+  // The pattern matches the keys of all limiters, to find other prefixes. Only keys of this prefix
+  // are read.
+  const { isComplete } = await scan(connection, { prefix, pattern: '*:{*', forMs }, (page) => {
+    read += page.found.length
+    for (const owner of page.owners) {
+      prefixes.add(owner.prefix)
     }
-    unfinished = unfinished.filter(({ cursor }) => cursor !== '0')
-  } while (unfinished.length > 0 && read < ENOUGH_KEYS && !isFound() && performance.now() < until)
-  return { policies: [...used.values()], prefixes: [...prefixes].sort(), isComplete: unfinished.length === 0 }
+    for (const stored of page.found) {
+      const { policy, algorithm, layout } = keyStateOf(stored, page.nowUs)
+      const found = { policy, algorithm, ...(layout === undefined ? {} : { layout }) }
+      const known = used.get(formatPolicy(found)) ?? { ...found, tags: [] }
+      const own = tagKindOf(stored)
+      if (!known.tags.includes(own)) {
+        known.tags.push(own)
+      }
+      used.set(formatPolicy(found), known)
+    }
+    return read >= ENOUGH_KEYS || isFound()
+  })
+  return { policies: [...used.values()], prefixes: [...prefixes].sort(), isComplete }
 }
 
 function tagKindOf({ ownTag, sharesTag }: native.NativeStoredKey): TagKind {

@@ -33,7 +33,7 @@ export interface PeakReport {
   readonly windowMs: number
   readonly keys: number
   /** The peaks that half, 90 %, 99 % of the keys, and all keys do not exceed. */
-  readonly quantiles: { readonly half: number; readonly most: number; readonly nearlyAll: number; readonly all: number }
+  readonly quantiles: { readonly p50: number; readonly p90: number; readonly p99: number; readonly max: number }
   /** For some limits, ascending, the number of keys whose peak is above: from the last that all exceed. */
   readonly limits: readonly { readonly limit: number; readonly keys: number }[]
   /** The widest gap between two peaks, relative to the lower; `null` if there is no wide one. */
@@ -86,11 +86,11 @@ export class Peaks {
   get report(): PeakReport {
     const peaks = [...this.#keys.values()].map(({ peak }) => peak).sort((one, other) => one - other)
     const quantile = (share: number) => peaks[Math.max(0, Math.ceil(share * peaks.length) - 1)] ?? 0
-    const all = quantile(1)
+    const max = quantile(1)
     return {
       windowMs: this.windowMs,
       keys: peaks.length,
-      quantiles: { half: quantile(0.5), most: quantile(0.9), nearlyAll: quantile(0.99), all },
+      quantiles: { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), max },
       limits: limitsFrom(peaks),
       gap: widestGap(peaks),
     }

@@ -32,7 +32,7 @@ export interface RedisBackendContext {
   readonly queue: CallQueue
   /** Keeps the prefix open; the returned function ends that, and closes the call buffer. */
   readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
-  /** Called at the first call that the limiter's policies decide. */
+  /** Called at the limiter's first call. */
   readonly onFirstUse: () => void
   /** Rejects with `INVALID_POLICY` if other processes use policies of another kind. */
   readonly checkPolicies: () => Promise<void>
@@ -133,6 +133,7 @@ export class RedisBackend implements LimiterBackend {
   // order.
   execute(keys: Keys, operation: Operation): Promise<OperationResult> {
     if (operation.kind === 'peek') {
+      this.#markUsed()
       return this.#peek(keys, operation.cost)
     }
     const { batcher } = this.#context
@@ -140,9 +141,7 @@ export class RedisBackend implements LimiterBackend {
     if (rejection !== undefined) {
       return rejection
     }
-    if (operation.kind === 'takeUpTo' || operation.kind === 'penalize' || operation.kind === 'reserve') {
-      this.#markUsed()
-    }
+    this.#markUsed()
     this.#checkCode(keys, this.#encode(keys, operation))
     return batcher.enqueue(this.#queue, this.#operationDecoder, keys, 0)
   }
@@ -179,7 +178,7 @@ export class RedisBackend implements LimiterBackend {
     this.#release()
   }
 
-  /** Reports the first call that the policies decide. Changes and previews do not count. */
+  /** Reports the first call, of any kind. `ready` is no call: it compares policies before any call. */
   #markUsed(): void {
     if (!this.#isUsed) {
       this.#isUsed = true

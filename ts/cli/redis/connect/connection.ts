@@ -1,5 +1,6 @@
 import { RateLimiter } from '../../../api/rate-limiter.js'
 import { RedisStore } from '../../../backends/redis/redis-store.js'
+import type { Policies } from '../../../policies/policy-set.js'
 import { usageError } from '../../failure.js'
 import { escapeControls, type Terminal } from '../../terminal.js'
 import type { LimiterConfig } from '../policies.js'
@@ -53,9 +54,13 @@ export class Connection {
 
   /** The limiter that has the given policies and prefix. */
   limiter({ policies }: LimiterConfig, prefix: string, tag: string | undefined): CommandLimiter {
-    this.#store ??= new RedisStore(this.options)
+    if (this.#store === undefined) {
+      this.#store = new RedisStore(this.options)
+      // Only limiters of programs show which policies are in use.
+      this.#store.batcher.policyRegistry?.stopPublishing()
+    }
     const options = { store: this.#store, prefix, ...(tag === undefined ? {} : { tag }) }
-    return new RateLimiter(policies, options) as unknown as CommandLimiter
+    return new RateLimiter(policies as Policies, options) as unknown as CommandLimiter
   }
 
   async close(): Promise<void> {

@@ -9,6 +9,8 @@ export interface EndpointOptions {
   readonly urlFile?: string
   readonly sentinel?: string
   readonly clusterTags?: number
+  /** Pairs of addresses, `reported=reachable`: the store's `natMap`. */
+  readonly nat?: readonly string[]
   readonly ca?: string
   readonly cert?: string
   readonly certKey?: string
@@ -52,6 +54,7 @@ export function redisEndpointOf(
   const tls = tlsOf(given, endpoint.tls === true)
   const common = { ...login, ...tls, ...(endpoint.database === undefined ? {} : { database: endpoint.database }) }
   const isExposed = url !== undefined && endpoint.password !== undefined
+  const natMap = natMapOf(given.nat)
   if (given.sentinel !== undefined) {
     const sentinelPassword = REDIS_SENTINEL_PASSWORD || undefined
     const nodes = [{ host: address.host, port: address.port }]
@@ -59,9 +62,17 @@ export function redisEndpointOf(
       nodes,
       name: given.sentinel,
       ...tls,
+      ...natMap,
       ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
     }
     return { options: { sentinel, ...common }, isExposed }
+  }
+  if (given.nat !== undefined) {
+    const { database: _, ...access } = common
+    return {
+      options: { cluster: { nodes: [{ host: address.host, port: address.port }], ...natMap }, ...access },
+      isExposed,
+    }
   }
   const server = address.path === undefined ? { host: address.host, port: address.port } : { path: address.path }
   return { options: { ...server, ...common }, isExposed }
@@ -74,7 +85,24 @@ export function clusterOptions(
   tags?: number,
 ): RedisStoreOptions {
   const { host: _host, port: _port, path: _path, database: _database, ...access } = options
-  return { ...access, cluster: { nodes: masters, ...(tags === undefined ? {} : { tags }) } }
+  const shared = tags === undefined ? {} : { tags }
+  // The addresses of masters are those that they report.
+  const cluster = options.cluster === undefined ? { nodes: masters } : options.cluster
+  return { ...access, cluster: { ...cluster, ...shared } }
+}
+
+function natMapOf(pairs: readonly string[] | undefined): { natMap?: Record<string, string> } {
+  if (pairs === undefined) {
+    return {}
+  }
+  const entries = pairs.map((pair) => {
+    const [reported = '', reachable = '', ...more] = pair.split('=')
+    if (reported === '' || reachable === '' || more.length > 0) {
+      throw usageError("--nat must be a pair of addresses, such as '10.0.0.1:6379=redis.example:7001'")
+    }
+    return [reported, reachable] as const
+  })
+  return { natMap: Object.fromEntries(entries) }
 }
 
 function tlsOf(given: EndpointOptions, isOn: boolean): Pick<RedisStoreOptions, 'tls'> {

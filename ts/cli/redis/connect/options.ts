@@ -48,6 +48,11 @@ export function withRedisOptions(command: Command, addSubject: () => void = () =
   return command
     .optionsGroup('The connection:')
     .option('--sentinel <master>', 'the URL is that of a sentinel that monitors this master')
+    .option(
+      '--nat <pair>',
+      "an address that nodes or sentinels report, and how to reach it: '10.0.0.1:6379=redis.example:7001'; may be given several times",
+      collect,
+    )
     .option('--cluster-tags <n>', "the store's cluster.tags, if it has any", parser(wholeNumberIn(1, 16_384)))
     .option('--ca <file>', 'the trusted certificates (PEM), in place of those of Mozilla')
     .option('--cert <file>', "the client's certificate (PEM)")
@@ -77,6 +82,37 @@ export function withPolicyOptions(command: Command, why: string): Command {
     .optionsGroup('The policies:')
     .option('--policy <policy>', `the limiter's policy, such as 'gcra limit=100 period=1m burst=20'${why}`)
     .option('--policies <file>', 'or its policies: a JSON file with one, or with several by name')
+    .option('--tier <tier>', 'the tier whose numbers are meant, if the limiter has tiers')
+}
+
+/** The bounds of a scan of a limiter's keys. */
+export interface SampleOptions {
+  /** In milliseconds. */
+  readonly for: number
+  /** The maximum number of the limiter's keys to read. */
+  readonly sample: number
+  /** The number of keys that a server examines for one page, approximately. */
+  readonly count: number
+}
+
+/** Adds the bounds of a scan of a limiter's keys. */
+export function withSampleOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--for <duration>', 'maximum time for scanning keys')
+        .default(5_000, '5s')
+        .argParser(parser(parseDuration)),
+    )
+    .addOption(
+      new Option('--sample <keys>', "maximum number of the limiter's keys to read")
+        .default(1_000_000)
+        .argParser(parser(wholeNumberIn(1, 1_000_000_000))),
+    )
+    .addOption(
+      new Option('--count <n>', "keys that a server examines for one page: SCAN's COUNT")
+        .default(1_000)
+        .argParser(parser(wholeNumberIn(10, 10_000))),
+    )
 }
 
 /** A parser for an option's value. Its errors become usage errors. */

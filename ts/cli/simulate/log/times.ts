@@ -3,8 +3,6 @@
  * time is `NaN`.
  */
 
-const DAY_MS = 86_400_000
-
 /** The months, by a number made of the character codes of their three letters. */
 const MONTHS = new Map(
   ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'].map((name, month) => [
@@ -139,25 +137,4 @@ export function shownTime(millis: number): string {
 /** The start of the minute that contains a time. */
 export function minuteOf(millis: number): number {
   return millis - (millis % 60_000)
-}
-
-/** A duration for reports: `1 d 3 h`, `12 s`. */
-export function shownSpan(millis: number): string {
-  const units: readonly (readonly [string, number])[] = [
-    ['d', DAY_MS],
-    ['h', 3_600_000],
-    ['min', 60_000],
-    ['s', 1_000],
-  ]
-  const first = units.findIndex(([, unit]) => millis >= unit)
-  if (first < 0) {
-    return `${Math.round(millis)} ms`
-  }
-  let rest = millis
-  const parts = units.slice(first, first + 2).map(([name, unit]) => {
-    const count = Math.floor(rest / unit)
-    rest -= count * unit
-    return count === 0 ? '' : `${count} ${name}`
-  })
-  return parts.filter((part) => part !== '').join(' ')
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { formatLength } from '../../format.js'
 import { escapeControls, grouped } from '../../terminal.js'
-import { shownSpan, shownTime } from '../log/times.js'
+import { shownTime } from '../log/times.js'
 import type { PeakReport } from '../peaks.js'
 import type { PlotData } from './plots.js'
 import type { KeyReport, PolicyReport, SimulationReport } from './report.js'
@@ -29,7 +30,7 @@ export function htmlReport(report: SimulationReport): string {
   const { timeline, policies } = report
   const data: PlotData = { ...timeline, refused: policies.map(({ timeline: refused }) => refused) }
   const sources = `default-src 'none'; script-src ${hashOf(script)}; style-src 'unsafe-inline'`
-  const interval = `in intervals of ${shownSpan(timeline.stepMs)}`
+  const interval = `in intervals of ${formatLength(timeline.stepMs)}`
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -1,6 +1,7 @@
+import { formatLength } from '../../format.js'
 import { formatPolicyCode } from '../../policy-text.js'
 import { escapeControls, grouped, type Paint, plain, shortened, table } from '../../terminal.js'
-import { shownSpan, shownTime } from '../log/times.js'
+import { shownTime } from '../log/times.js'
 import type { PeakReport } from '../peaks.js'
 import type { Suggestion } from '../suggest.js'
 import type { PolicyReport, SimulationReport } from './report.js'
@@ -58,7 +59,7 @@ export function headline({ files, lines, requests, from, to, keys }: SimulationR
   const summary = `${files.map(escapeControls).join(', ')}: ${counted(requests, 'request')} in ${counted(lines, 'line')}, ${kinds}`
   return from === null || to === null
     ? [summary]
-    : [summary, `${shownTime(from)} to ${shownTime(to)} UTC (${shownSpan(to - from)})`]
+    : [summary, `${shownTime(from)} to ${shownTime(to)} UTC (${formatLength(to - from)})`]
 }
 
 /** Warnings about the log, one for each kind of problem. The HTML report uses them, too. */
@@ -95,12 +96,12 @@ export function warningsOf({ broken, order, keys, withoutCost, lines }: Simulati
 }
 
 function orderWarning({ disordered, furthestMs, late, firstLate, windowMs }: SimulationReport['order']): string {
-  const behind = `${counted(disordered, 'request')} came after a newer one, by up to ${shownSpan(furthestMs)}`
+  const behind = `${counted(disordered, 'request')} came after a newer one, by up to ${formatLength(furthestMs)}`
   if (firstLate === null) {
     return `${behind}: all were sorted.`
   }
   const first = escapeControls(`${firstLate.file}:${firstLate.line}`)
-  const rule = `more than ${shownSpan(windowMs)} behind, and were replayed at the end of that window, as a limiter's clock never goes back`
+  const rule = `more than ${formatLength(windowMs)} behind, and were replayed at the end of that window, as a limiter's clock never goes back`
   return `${behind}: they were sorted, except\n  ${grouped(late)} that were ${rule} (first: ${first}).\n  --reorder sets the window.`
 }
 
@@ -179,12 +180,12 @@ function peakText(report: PeakReport, by: string, paint: Paint): string {
 
 /** The title of the peaks. The HTML report uses it and the next two, too. */
 export function peaksTitle({ windowMs }: PeakReport, by: string): string {
-  return `the most requests of a key (${escapeControls(by)}) in any ${shownSpan(windowMs)}`
+  return `the most requests of a key (${escapeControls(by)}) in any ${formatLength(windowMs)}`
 }
 
 /** The distribution of the peaks. */
-export function peaksSpread({ keys, quantiles: { half, most, nearlyAll, all } }: PeakReport): string {
-  return `half of ${counted(keys, 'key')} at most ${grouped(half)}, 90 % at most ${grouped(most)}, 99 % at most ${grouped(nearlyAll)}, the largest ${grouped(all)}`
+export function peaksSpread({ keys, quantiles: { p50, p90, p99, max } }: PeakReport): string {
+  return `half of ${counted(keys, 'key')} at most ${grouped(p50)}, 90 % at most ${grouped(p90)}, 99 % at most ${grouped(p99)}, the largest ${grouped(max)}`
 }
 
 /** The limits that separate some keys from the rest. */
@@ -193,7 +194,7 @@ export function peaksAdvice({ windowMs, keys, gap }: PeakReport): string {
     return 'no limit separates some keys clearly from the rest'
   }
   const others = `, and none of the other ${grouped(keys - gap.keys)}`
-  return `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${shownSpan(windowMs)} refuses ${counted(gap.keys, 'key')}${others}`
+  return `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${formatLength(windowMs)} refuses ${counted(gap.keys, 'key')}${others}`
 }
 
 function suggestionsText(report: SimulationReport, paint: Paint): string {

@@ -4,7 +4,6 @@ const UNITS = [
   ['d', 86_400_000],
   ['h', 3_600_000],
   ['min', 60_000],
-  ['s', 1_000],
 ] as const
 
 const PER = [
@@ -15,25 +14,32 @@ const PER = [
   ['week', 604_800_000],
 ] as const
 
-/** A duration in its two largest units, rounded up: `3 min 12 s`. */
+/**
+ * A remaining or past time: exact to a millisecond below a second, to a tenth of a second below a
+ * minute, and to a second above, always rounded up.
+ */
 export function formatDuration(exactMs: number): string {
   const ms = Math.ceil(exactMs)
-  if (ms < 1_000) {
-    return `${ms} ms`
+  const step = ms < 1_000 ? 1 : ms < 60_000 ? 100 : 1_000
+  return formatLength(Math.ceil(ms / step) * step)
+}
+
+/** A length of time in all its units, exactly: `1 d 9 s`, `1.5 ms`. */
+export function formatLength(ms: number): string {
+  // Times are whole microseconds.
+  let us = Math.round(ms * 1_000)
+  if (us < 1_000_000) {
+    return `${us / 1_000} ms`
   }
-  if (ms < 10_000) {
-    return `${Math.ceil(ms / 100) / 10} s`
+  const parts: string[] = []
+  for (const [unit, unitMs] of UNITS) {
+    const count = Math.floor(us / (unitMs * 1_000))
+    if (count > 0) {
+      parts.push(`${count} ${unit}`)
+    }
+    us -= count * unitMs * 1_000
   }
-  const first = UNITS.findIndex(([, length]) => ms >= length)
-  const [unit, length] = UNITS[first] as (typeof UNITS)[number]
-  const [nextUnit, next] = UNITS[first + 1] ?? ['', length]
-  const rounded = Math.ceil(ms / next) * next
-  const rest = Math.round((rounded % length) / next)
-  // 59 min 59.5 s is 1 h.
-  if (first > 0 && rounded >= (UNITS[first - 1] as (typeof UNITS)[number])[1]) {
-    return formatDuration(rounded)
-  }
-  return `${Math.floor(rounded / length)} ${unit}${rest === 0 ? '' : ` ${rest} ${nextUnit}`}`
+  return [...parts, ...(us === 0 ? [] : [`${us / 1_000_000} s`])].join(' ')
 }
 
 /** A rate over the shortest common period that makes it a whole number: `100 per minute`. */
@@ -45,7 +51,7 @@ export function formatRate(units: number, periodMs: number): string {
       return `${formatNumber(perLength)} per ${name}`
     }
   }
-  return `${formatNumber(units)} per ${formatDuration(periodMs)}`
+  return `${formatNumber(units)} per ${formatLength(periodMs)}`
 }
 
 /** A number with thousands separators. */

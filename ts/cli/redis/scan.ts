@@ -1,0 +1,87 @@
+import type * as native from '../../../native.js'
+import { formatDuration, formatShare } from '../format.js'
+import type { Connection } from './connect/connection.js'
+
+/** The number of keys that a server examines for one page of a scan, approximately. */
+const PAGE = 1_000
+
+/** What to scan, and for how long. */
+export interface ScanRequest {
+  /** The prefix of the keys to read. No key has the empty prefix. */
+  readonly prefix: string
+  /** The pattern of the names to return, as in `SCAN`. */
+  readonly pattern: string
+  /** The maximum duration, in milliseconds. */
+  readonly forMs: number
+  /** The number of keys that a server examines for one page, approximately. */
+  readonly count?: number
+  /** Whether to read open reservations of the prefix, too. */
+  readonly readsHolds?: boolean
+}
+
+/** The extent of a scan. */
+export interface ScanExtent {
+  /** The number of names that matched. SCAN may count one twice while a server's table grows. */
+  readonly scanned: number
+  /** Whether all keys were scanned. */
+  readonly isComplete: boolean
+  /**
+   * The scanned share of all keys of the servers, from 0 to 1; absent if the servers do not report
+   * their sizes.
+   */
+  readonly scannedShare?: number
+  readonly ms: number
+}
+
+/**
+ * Scans keys with SCAN, one page of each master in turn, until all are scanned, the time is over, or
+ * `onPage` returns true. It reads at least one page of each master, however short the time: without
+ * one, it would seem that there are no keys.
+ */
+export async function scan(
+  { reader, masters }: Connection,
+  { prefix, pattern, forMs, count = PAGE, readsHolds = false }: ScanRequest,
+  onPage: (page: native.NativeInspectorReply) => boolean,
+): Promise<ScanExtent> {
+  const start = performance.now()
+  const cursors = masters.names.map((_, master) => ({ master, cursor: '0', pages: 0 }))
+  let unfinished = cursors
+  let [scanned, isEnough] = [0, false]
+  do {
+    for (const one of unfinished) {
+      const { master, cursor } = one
+      const page = await reader.page({ prefix, master, cursor, pattern, count, readsHolds })
+      Object.assign(one, { cursor: page.cursor, pages: one.pages + 1 })
+      scanned += page.scanned
+      isEnough = onPage(page) || isEnough
+    }
+    unfinished = unfinished.filter(({ cursor }) => cursor !== '0')
+  } while (unfinished.length > 0 && !isEnough && performance.now() - start < forMs)
+  const isComplete = unfinished.length === 0
+  const share = isComplete ? 1 : scannedShare(cursors, masters.sizes, count)
+  const ms = Math.round(performance.now() - start)
+  return { scanned, isComplete, ...(share === undefined ? {} : { scannedShare: share }), ms }
+}
+
+/** An estimate: a page examines about `count` keys. */
+function scannedShare(
+  cursors: readonly { readonly cursor: string; readonly pages: number }[],
+  sizes: readonly number[],
+  count: number,
+): number | undefined {
+  if (sizes.some((size) => size < 0)) {
+    return undefined
+  }
+  const all = sizes.reduce((sum, size) => sum + size, 0)
+  const examined = cursors.map(({ cursor, pages }, master) =>
+    cursor === '0' ? (sizes[master] as number) : Math.min(pages * count, sizes[master] as number),
+  )
+  return all === 0 ? 1 : examined.reduce((sum, keys) => sum + keys, 0) / all
+}
+
+/** The extent as text: `Scanned in 24 ms: all keys`. */
+export function formatExtent({ scannedShare, isComplete, ms }: ScanExtent): string {
+  const share = scannedShare === undefined ? 'a part of all keys' : `about ${formatShare(scannedShare, 1)} of all keys`
+  const part = isComplete ? 'all keys' : `${share} (a sample: increase --for or --sample for more)`
+  return `Scanned in ${formatDuration(ms)}: ${part}`
+}

@@ -1,0 +1,93 @@
+import { GLOBAL } from '../../policies/key-dimension.js'
+import { type CommandFailure, usageError } from '../failure.js'
+import { keyOf, type LimiterConfig } from './policies.js'
+
+/** A key as calls pass it. */
+export type GivenKey = string | Readonly<Record<string, string | true>>
+
+/** A stored key, and the names of the policies that may count by it. */
+export type KeyLookup = readonly [key: string, policies: readonly string[]]
+
+/** The key that a command is about, and how it may be stored. */
+export interface SoughtKey {
+  readonly key: GivenKey
+  readonly lookups: readonly KeyLookup[]
+}
+
+/**
+ * The stored keys of a limiter's key, each with the names of the policies that count by it.
+ *
+ * @param isChange - Whether a change of the key is meant. A call on a key also counts by the key of
+ * all calls, and a change does not concern that key unless it is given.
+ */
+export function keysOf(key: GivenKey, { policySet }: LimiterConfig, isChange = false): KeyLookup[] {
+  const { dimensions, policies } = policySet
+  const namesOf = (dimension: number) => policies.filter((one) => one.dimension === dimension).map(({ name }) => name)
+  if (typeof key === 'string' || dimensions === undefined) {
+    return [[key as string, namesOf(0)]]
+  }
+  return dimensions.flatMap((dimension, index) => {
+    const text = dimension === GLOBAL && (!isChange || key[GLOBAL] === true) ? GLOBAL : key[dimension]
+    return typeof text === 'string' ? [[text, namesOf(index)] as const] : []
+  })
+}
+
+/**
+ * The key of `--key` under the policies that limiters may have, and how each of them stores it.
+ *
+ * @param names - The names of policies, if they are given; otherwise those of `configs`.
+ * @throws {CommandFailure} if it is no key under any of them.
+ */
+export function soughtKeyOf(
+  given: readonly string[],
+  configs: readonly LimiterConfig[],
+  names: readonly string[] | undefined,
+): SoughtKey {
+  if (configs.length === 0) {
+    const { key, texts } = keyWithoutPolicies(given)
+    return { key, lookups: texts.map((text) => [text, names ?? ['default']]) }
+  }
+  let [failure, key]: [unknown, GivenKey | undefined] = [undefined, undefined]
+  const policies = new Map<string, Set<string>>()
+  for (const config of configs) {
+    try {
+      key = keyOf(given, config.policySet)
+      for (const [text, own] of keysOf(key, config)) {
+        policies.set(text, new Set([...(policies.get(text) ?? []), ...(names ?? own)]))
+      }
+    } catch (error) {
+      failure = error
+    }
+  }
+  if (key === undefined) {
+    throw failure as CommandFailure
+  }
+  return { key, lookups: [...policies].map(([text, own]) => [text, [...own]]) }
+}
+
+/**
+ * A key under unknown policies. A text such as `ip=192.0.2.1` is a key as it is, or the key
+ * `192.0.2.1` of a policy with a `per`.
+ */
+function keyWithoutPolicies(given: readonly string[]): { readonly key: GivenKey; readonly texts: readonly string[] } {
+  const parts = given.map((text) => /^([^=]+)=(.+)$/s.exec(text) ?? undefined)
+  const texts = [...given, ...parts.flatMap((part) => part?.[2] ?? [])]
+  const [only = '', ...more] = given
+  if (more.length === 0) {
+    return { key: only, texts }
+  }
+  const entries = given.map((text, index): readonly [string, string | true] => {
+    const [, dimension = '', key = ''] = parts[index] ?? []
+    if (dimension === '' && text !== GLOBAL) {
+      throw usageError('--key is given twice: only policies with a per take several')
+    }
+    return text === GLOBAL ? [GLOBAL, true] : [dimension, key]
+  })
+  return { key: Object.fromEntries(entries), texts }
+}
+
+/** The texts whose stored names contain all texts that are sought: no text contains another of them. */
+export function shortestTexts({ lookups }: SoughtKey): string[] {
+  const texts = [...new Set(lookups.map(([text]) => text))]
+  return texts.filter((text) => !texts.some((other) => other !== text && text.includes(other)))
+}

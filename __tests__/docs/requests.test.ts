@@ -32,6 +32,7 @@ const GIVEN: Readonly<Record<string, string>> = {
   redis: "const redis = new (require('tollgate').RedisStore)('redis://localhost:6379')",
   search: 'const search = async () => ({})',
   health: "const health = async () => 'ok'",
+  cors: "const cors = ({ origin }) => (_, response, next) => (response.set('access-control-allow-origin', origin), next())",
 }
 
 const APPS: Readonly<Record<string, string>> = {

@@ -44,7 +44,7 @@ const GROUPS = [
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
       'middleware/contract/{answers,attack,gone}',
-      'middleware/{clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,rate-limit-headers,responses,socket.io,tiers,trpc,types}',
+      'middleware/{clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,responses,socket.io,tiers,trpc,types}',
       'operations/{bad-input,conditions,tier-law}',
       'testing/*',
     ],
@@ -127,7 +127,7 @@ const GROUPS = [
     title: 'the engine as WebAssembly, embedded and over Redis; all stores on one random trace',
     system: ['ensure-redis'],
     wasm: true,
-    tests: ['wasm/*', 'wasm/redis/*', 'simulation/twins'],
+    tests: ['wasm/*', 'wasm/redis/*', 'middleware/rate-limit-headers', 'simulation/twins'],
     onWasm: [
       'api/short-durations',
       'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait}',

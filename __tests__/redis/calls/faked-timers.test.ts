@@ -40,7 +40,7 @@ test('a call is decided', async () => {
 // promise: faked-timers
 test('a call that Redis does not answer fails by its deadline', async () => {
   const server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 100 })
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
   try {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'faked' })
     await recovery(limiter, 'a')
@@ -58,7 +58,7 @@ async function callAll(
   { gcra, concurrency, RateLimiter, RedisStore }: typeof import('../../../ts/index.js'),
   url: string,
 ) {
-  const store = new RedisStore({ url, commandTimeoutMs: 100 })
+  const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
   const limiter = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }), { store, prefix: 'before' })
   const permits = new RateLimiter(concurrency({ limit: 1 }), { store, prefix: 'permits' })
   const held = await permits.acquire('a')

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { SAMPLES } from '../../../__tests__/policies/samples.js'
 import { CommandFailure } from '../../../ts/cli/failure.js'
 import { formatPolicyCode, formatPolicyText, parsePolicyText } from '../../../ts/cli/policy-text.js'
-import { registeredConfig } from '../../../ts/cli/redis/policies.js'
+import { registeredConfig } from '../../../ts/cli/redis/registry.js'
 import { ALGORITHMS, type Policy } from '../../../ts/policies/policy.js'
 
 export const maxLength = 400

@@ -103,10 +103,61 @@ test('a watch that is stopped reads no more, and a read under way updates nothin
   }
 })
 
+test('a read that hangs fails at its deadline, later reads go on, and its late answer is dropped', async () => {
+  const late: ((policies: unknown) => void)[] = []
+  const updates: unknown[] = []
+  const errors: unknown[] = []
+  const policy = gcra({ limit: 7, period: '1m' })
+  let hangs = true
+  const read = () => (hangs ? new Promise((resolve) => late.push(resolve)) : policy)
+  const time = new VirtualTime()
+  const restore = time.replaceTimers()
+  try {
+    const limiter = { update: (policies: never) => void updates.push(policies) }
+    const onError = (error: unknown) => errors.push(error)
+    const watch = watched(limiter, read, { every: '10ms', timeout: '1s', onError })
+    await time.advance(1_009)
+    expect(errors).toEqual([])
+    await time.advance(1)
+    const timedOut = { code: 'STORE_TIMEOUT', message: 'watchPolicies: read must return policies within 1000ms' }
+    expect(errors).toMatchObject([timedOut])
+    const refreshed = rejectionOf(watch.refresh())
+    await time.advance(1_000)
+    expect(await refreshed).toMatchObject(timedOut)
+    hangs = false
+    await time.advance(2_000)
+    expect(updates).toEqual([policy])
+    for (const resolve of late) resolve(gcra({ limit: 1, period: '1m' }))
+    await time.advance(1_000)
+    expect(updates).toEqual([policy])
+  } finally {
+    restore()
+  }
+})
+
+test('without an option a read has ten seconds', async () => {
+  const time = new VirtualTime()
+  const restore = time.replaceTimers()
+  try {
+    const watch = watched({ update() {} }, () => new Promise(() => {}))
+    let isSettled = false
+    const refreshed = rejectionOf(watch.refresh()).finally(() => {
+      isSettled = true
+    })
+    await time.advance(9_999)
+    expect(isSettled).toBe(false)
+    await time.advance(1)
+    expect((await refreshed).code).toBe('STORE_TIMEOUT')
+  } finally {
+    restore()
+  }
+})
+
 test.each([
   [[{}, () => {}], 'watchPolicies: limiter must be a RateLimiter, got an object'],
   [[{ update() {} }, 'limits.json'], 'watchPolicies: read must be a function that returns policies'],
   [[{ update() {} }, () => {}, { every: '1ms' }], "watchPolicies: every must be from '10ms' to '1d'"],
+  [[{ update() {} }, () => {}, { timeout: '2d' }], "watchPolicies: timeout must be from '10ms' to '1d'"],
   [[{ update() {} }, () => {}, { onError: 1 }], 'watchPolicies: onError must be a function'],
   [[{ update() {} }, () => {}, { interval: 1 }], 'watchPolicies has no option "interval"'],
 ])('mistakes %#', (args, message) => {
@@ -145,7 +196,7 @@ describe('over Redis', () => {
     await all(40)
     for (const numbers of [low, high, low]) {
       await writeFile(file, JSON.stringify(numbers))
-      await all(numbers.burst)
+      await all(numbers.burst as number)
     }
     const ends = processes.map(({ program }) => new Promise((resolve) => program.once('exit', resolve)))
     for (const { program } of processes) {

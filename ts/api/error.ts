@@ -9,7 +9,7 @@ import type { Decision } from './decision.js'
  * - `INVALID_COST`: the cost is not a whole number from 1 (in `peek` from 0) to 2^53 − 1.
  * - `STORE_UNAVAILABLE`: the store could not be reached before the deadline, or the connection
  *   broke.
- * - `STORE_TIMEOUT`: the store did not answer before the deadline.
+ * - `STORE_TIMEOUT`: the store, or the `read` of `watchPolicies`, did not answer before the deadline.
  * - `OVERLOADED`: too many calls are waiting for the store.
  * - `STORE_FULL`: the embedded store holds `maxKeys` keys and has no room for this operation.
  * - `STORE_ERROR`: the store answered with an error, or failed unexpectedly.

@@ -9,6 +9,11 @@ export interface WatchOptions {
   /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
   readonly every?: Duration
   /**
+   * The longest time of a read: from 10 ms to a day. A read that takes longer has failed with
+   * `STORE_TIMEOUT`, and its late result is dropped. Default: `'10s'`.
+   */
+  readonly timeout?: Duration
+  /**
    * Called with the error of a failed read, or of a failed update. The limiter keeps its
    * numbers. Default: a process warning, once for each message.
    */
@@ -18,8 +23,8 @@ export interface WatchOptions {
 /** A running watch of policies. */
 export interface PolicyWatch {
   /**
-   * Reads the policies now, and updates the limiter if they have changed. Rejects if that fails.
-   * Reads are made one after the other.
+   * Reads the policies now, and updates the limiter if they have changed. Rejects if that fails, or
+   * if the read takes longer than `timeout`. Reads are made one after the other.
    */
   refresh(): Promise<void>
   /** Ends the watch. A read under way updates nothing. */
@@ -34,9 +39,12 @@ export interface UpdatedLimiter {
 
 const DEFAULT_EVERY: Duration = '10s'
 
-const MIN_EVERY_MS = 10
+const DEFAULT_TIMEOUT: Duration = '10s'
 
-const MAX_EVERY_MS = 86_400_000
+/** The bounds of both durations. */
+const MIN_MS = 10
+
+const MAX_MS = 86_400_000
 
 const RULE = 'watchPolicies takes a limiter, a function and an object of options'
 
@@ -58,7 +66,12 @@ const RULE = 'watchPolicies takes a limiter, a function and an object of options
  */
 export function watchPolicies(limiter: UpdatedLimiter, read: () => unknown, options: WatchOptions = {}): PolicyWatch {
   checkCount(arguments.length, 3, RULE)
-  const { every = DEFAULT_EVERY, onError } = optionsOf('INVALID_OPTION', 'watchPolicies', options, ['every', 'onError'])
+  const names = ['every', 'timeout', 'onError'] as const
+  const {
+    every = DEFAULT_EVERY,
+    timeout = DEFAULT_TIMEOUT,
+    onError,
+  } = optionsOf('INVALID_OPTION', 'watchPolicies', options, names)
   if (typeof limiter?.update !== 'function') {
     throw invalid('INVALID_OPTION', 'watchPolicies: limiter', 'must be a RateLimiter', limiter)
   }
@@ -68,17 +81,24 @@ export function watchPolicies(limiter: UpdatedLimiter, read: () => unknown, opti
   if (onError !== undefined && typeof onError !== 'function') {
     throw invalid('INVALID_OPTION', 'watchPolicies: onError', 'must be a function', onError)
   }
-  const everyMs = millisOf('INVALID_OPTION', 'watchPolicies: every', every)
-  if (everyMs < MIN_EVERY_MS || everyMs > MAX_EVERY_MS) {
-    throw invalid('INVALID_OPTION', 'watchPolicies: every', "must be from '10ms' to '1d'", every)
+  const [everyMs, timeoutMs] = [checkedMillis('every', every), checkedMillis('timeout', timeout)]
+  return new Watch(limiter, read, everyMs, timeoutMs, onError as WatchOptions['onError'])
+}
+
+function checkedMillis(option: string, value: unknown): number {
+  const name = `watchPolicies: ${option}`
+  const millis = millisOf('INVALID_OPTION', name, value)
+  if (millis < MIN_MS || millis > MAX_MS) {
+    throw invalid('INVALID_OPTION', name, "must be from '10ms' to '1d'", value)
   }
-  return new Watch(limiter, read, everyMs, onError as WatchOptions['onError'])
+  return millis
 }
 
 class Watch implements PolicyWatch {
   readonly #limiter: UpdatedLimiter
   readonly #read: () => unknown
   readonly #everyMs: number
+  readonly #timeoutMs: number
   readonly #onError: (error: unknown) => void
   readonly #warnings = new Warnings()
   #timer: ReturnType<typeof timers.setTimeout> | undefined
@@ -92,17 +112,25 @@ class Watch implements PolicyWatch {
     limiter: UpdatedLimiter,
     read: () => unknown,
     everyMs: number,
+    timeoutMs: number,
     onError: WatchOptions['onError'] = (error) => this.#warn(error),
   ) {
     this.#limiter = limiter
     this.#read = read
     this.#everyMs = everyMs
+    this.#timeoutMs = timeoutMs
     this.#onError = onError
     this.#schedule()
   }
 
   refresh(): Promise<void> {
-    const refreshed = this.#latest === undefined ? this.#readOnce() : this.#latest.then(() => this.#readOnce())
+    return this.#refresh(true)
+  }
+
+  /** @param keepsAlive - Whether the process waits for the read. */
+  #refresh(keepsAlive: boolean): Promise<void> {
+    const read = () => this.#readOnce(keepsAlive)
+    const refreshed = this.#latest === undefined ? read() : this.#latest.then(read)
     const end = () => {
       if (this.#latest === latest) {
         this.#latest = undefined
@@ -118,8 +146,8 @@ class Watch implements PolicyWatch {
     timers.clearTimeout(this.#timer)
   }
 
-  async #readOnce(): Promise<void> {
-    const policies = await this.#read()
+  async #readOnce(keepsAlive: boolean): Promise<void> {
+    const policies = await this.#readInTime(keepsAlive)
     const text = JSON.stringify(policies)
     if (this.#isStopped || text === this.#text) {
       return
@@ -131,15 +159,30 @@ class Watch implements PolicyWatch {
     this.#text = text
   }
 
+  /** Calls `read`, and rejects if it takes too long. */
+  #readInTime(keepsAlive: boolean): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const timer = timers.setTimeout(() => {
+        const rule = `read must return policies within ${this.#timeoutMs}ms`
+        reject(new TollgateError('STORE_TIMEOUT', `watchPolicies: ${rule}`))
+      }, this.#timeoutMs)
+      if (!keepsAlive) {
+        unref(timer)
+      }
+      const read = async () => this.#read()
+      void read()
+        .then(resolve, reject)
+        .finally(() => timers.clearTimeout(timer))
+    })
+  }
+
   #schedule(): void {
     const timer = timers.setTimeout(() => {
-      this.refresh()
+      this.#refresh(false)
         .catch((error) => this.#onError(error))
         .finally(() => this.#isStopped || this.#schedule())
     }, this.#everyMs)
-    // Not all platforms return an object.
-    const { unref }: { unref?(): void } = timer as never
-    unref?.call(timer)
+    unref(timer)
     this.#timer = timer
   }
 
@@ -148,4 +191,9 @@ class Watch implements PolicyWatch {
     const message = `watchPolicies: the limiter keeps its numbers: ${reason}`
     this.#warnings.once('TOLLGATE_UPDATE_FAILED', message, reason)
   }
+}
+
+/** Lets the process end before a timer. Not all platforms have timers that are objects. */
+function unref(timer: { unref?(): unknown }): void {
+  timer.unref?.()
 }

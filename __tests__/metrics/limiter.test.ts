@@ -9,8 +9,11 @@ import {
   RedisStore,
   slidingLogs,
   TollgateError,
+  tiers,
+  watchPolicies,
 } from '../../ts/index.js'
 import { instrument } from '../../ts/metrics/index.js'
+import { withRateLimit } from '../../ts/middleware/fetch.js'
 import { FakeClock } from '../clock.js'
 import { rejectionOf } from '../failure.js'
 import { freePort } from '../servers/ports.js'
@@ -264,6 +267,23 @@ test('it has the class and all members of the limiter, and they do the same', as
   expect(reservation.allowed && (await reservation.cancel())).toMatchObject({ settled: true, refunded: 2 })
   await limiter[Symbol.asyncDispose]()
   await expect(plain.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('it has the policies and tiers of an update, also in headers', async () => {
+  const plain = new RateLimiter(gcra({ limit: 3, period: '1h' }))
+  const limiter = instrument(plain, options())
+  const watch = watchPolicies(limiter, () => gcra({ limit: 5, period: '2h' }))
+  await watch.refresh()
+  watch.stop()
+  expect(limiter.policies.default).toMatchObject({ limit: 5, period: 7_200_000 })
+  expect(limiter.policies).toBe(plain.policies)
+  const handle = withRateLimit(() => new Response('ok'), { limiter, key: () => 'a' })
+  const response = await handle(new Request('http://localhost/'))
+  expect(response.headers.get('RateLimit-Policy')).toBe('"default";q=5;w=7200')
+  const free = (limit: number) => tiers({ free: gcra({ limit, period: '1h' }) })
+  const tiered = instrument(new RateLimiter(free(1)), options('tiered'))
+  tiered.update(free(2))
+  expect(tiered.tiers.free.default.limit).toBe(2)
 })
 
 test('direct calls of the limiter are not recorded', async () => {

@@ -174,6 +174,9 @@ function delegated(limiter: object): PropertyDescriptorMap {
 
 function delegatedMember(limiter: object, name: string | symbol): PropertyDescriptor {
   const member: unknown = Reflect.get(limiter, name)
-  const value = typeof member === 'function' ? member.bind(limiter) : member
-  return { value, enumerable: Object.hasOwn(limiter, name), writable: false, configurable: true }
+  const shared = { enumerable: Object.hasOwn(limiter, name), configurable: true }
+  return typeof member === 'function'
+    ? { ...shared, value: member.bind(limiter), writable: false }
+    : // An update replaces the policies.
+      { ...shared, get: () => Reflect.get(limiter, name) }
 }

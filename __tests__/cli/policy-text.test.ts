@@ -34,7 +34,7 @@ test.each(POLICIES)('%s survives formatting and parsing', (_text, policy) => {
 })
 
 test.each([
-  ['gcra period=60000 limit=100 burst=100', 'gcra limit=100 period=1m'],
+  ['gcra period=60000 limit=100 burst=100', 'gcra limit=100 period=1m burst=100'],
   ['tokenBucket capacity=10 refill.tokens=5 refill.every=90000 debt=0', 'tokenBucket capacity=10 refill=5/90s'],
   ['leakyBucket capacity=10 leak=5/1500', 'leakyBucket capacity=10 leak=5/1500ms'],
   ['slidingLogs limits.a=1/1s limits.b=2/7d', 'slidingLogs limits.a=1/1s limits.b=2/1w'],

@@ -139,7 +139,7 @@ function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint,
   }
   switch (policy.algorithm) {
     case 'gcra':
-      return [rate(policy.burst, policy.limit, policy.period)]
+      return [rate(policy.burst ?? policy.limit, policy.limit, policy.period)]
     case 'leakyBucket':
       return [rate(policy.capacity, policy.leak.units, policy.leak.every)]
     case 'tokenBucket': {
@@ -256,11 +256,11 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
 function expectedOf(policy: Policy, floor: (number: number) => number): object {
   switch (policy.algorithm) {
     case 'gcra':
-      return { algorithm: 'gcra', burst: floor(policy.burst) }
+      return { algorithm: 'gcra', burst: floor(policy.burst ?? policy.limit) }
     case 'leakyBucket':
       return { algorithm: 'leakyBucket', capacity: floor(policy.capacity) }
     case 'tokenBucket': {
-      const { refill, capacity, initial, debt } = policy
+      const { refill, capacity, initial = capacity, debt } = policy
       const tokens = { tokens: floor(refill.tokens), every: refill.every }
       return {
         ...policy,
@@ -289,7 +289,7 @@ test('each policy of a set gets its share, and keeps its name, kind of key and o
   const { policies, ...rest } = shareOf(engine, compound, 0.3)
   expect(rest).toEqual({ isSingle: false, dimensions: compound.dimensions, limits: compound.limits })
   expect(policies).toEqual([
-    { name: 'burst', dimension: 0, policy: gcra({ limit: 3, period: '1s', per: 'ip' }) },
+    { name: 'burst', dimension: 0, policy: gcra({ limit: 3, period: '1s', burst: 3, per: 'ip' }) },
     { name: 'day', dimension: 1, policy: { ...compound.policies[1]?.policy, limit: 2 } },
   ])
 })

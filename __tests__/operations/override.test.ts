@@ -66,7 +66,32 @@ describe.each(BACKENDS)('override: $name', (backend) => {
     expect((await limiter.peek('a')).limit).toBe(3)
   })
 
-  test('a default burst or initial level changes with it, and an explicit one stays', async () => {
+  test('a burst or an initial level that was not given follows it', async () => {
+    const own = backend.limiter(gcra({ limit: 3, period: '1h' }))
+    await own.override('a', { limit: 9, period: '1m' }, { ttl: '1h' })
+    expect(await own.peek('a')).toMatchObject({ limit: 9, capacity: 9 })
+    const bucket = backend.limiter(tokenBucket({ capacity: 5, refill }))
+    await bucket.override('a', { capacity: 9 }, { ttl: '1h' })
+    expect(await bucket.peek('a')).toMatchObject({ limit: 9, remaining: 9 })
+  })
+
+  test('a burst or an initial level that was given stays, also if it is the default', async () => {
+    for (const period of ['1h', '1m'] as const) {
+      const paced = backend.limiter(gcra({ limit: 1, period: '1h', burst: 1 }))
+      await paced.override('a', { limit: 5, period }, { ttl: '1h' })
+      expect(await paced.take('a', 2)).toMatchObject({ status: 'impossible', limit: 5, capacity: 1 })
+      expect((await paced.take('a')).status).toBe('allowed-last')
+    }
+    const tiered = backend.tiered(
+      tiers({ free: gcra({ limit: 1, period: '1h', burst: 1 }), pro: gcra({ limit: 2, period: '1h' }) }),
+    )
+    await tiered.override('a', { limit: 5 }, { ttl: '1h', tier: 'free' })
+    expect((await tiered.peek('a', { tier: 'pro' })).capacity).toBe(1)
+    await tiered.override('a', { limit: 5 }, { ttl: '1h', tier: 'pro' })
+    expect((await tiered.peek('a', { tier: 'free' })).capacity).toBe(5)
+    const full = backend.limiter(tokenBucket({ capacity: 5, refill, initial: 5 }))
+    await full.override('a', { capacity: 9 }, { ttl: '1h' })
+    expect(await full.peek('a')).toMatchObject({ limit: 9, remaining: 5 })
     const own = backend.limiter(gcra({ limit: 3, period: '1h', burst: 2 }))
     await own.override('a', { limit: 9 }, { ttl: '1h' })
     expect(await own.peek('a')).toMatchObject({ limit: 9, capacity: 2 })

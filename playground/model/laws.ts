@@ -30,8 +30,10 @@ export function lawsOf(policy: Policy): readonly Law[] {
     // It bounds units at a time, and none in a span.
     case 'concurrency':
       return []
-    case 'gcra':
-      return [{ spanUs: micros(policy.period), most: policy.burst + policy.limit, asked: policy.limit, closed: true }]
+    case 'gcra': {
+      const { limit, period, burst = limit } = policy
+      return [{ spanUs: micros(period), most: burst + limit, asked: limit, closed: true }]
+    }
     case 'leakyBucket':
       return [rate(policy.capacity, policy.leak.units, policy.leak.every, 0)]
     case 'tokenBucket': {

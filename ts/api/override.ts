@@ -36,8 +36,8 @@ const OVERRIDABLE = {
  * policy's function. An omitted number keeps the limiter's value. All other options stay: the
  * algorithm, its layout and mode, calendars, buckets, precision, names, `countRefused` and `per`.
  *
- * If only `limit` is given, a `burst` equal to the old `limit` becomes the new `limit`. Likewise an
- * `initial` equal to the old `capacity` becomes the new `capacity`.
+ * A `burst` that the policy was given stays. Without one it is the `limit`, also that of the
+ * override. The same holds for `initial` and `capacity`.
  */
 export type PolicyOverride<P extends Policy = Policy> = P extends Policy
   ? OverrideValues<P, Extract<keyof P, OverridableOption>>
@@ -45,20 +45,17 @@ export type PolicyOverride<P extends Policy = Policy> = P extends Policy
 
 /** Values for some of a policy's numbers, or for some of a group of its numbers such as `refill`. */
 export type OverrideValues<T, Option extends keyof T = keyof T> = {
-  readonly [O in Option]?: T[O] extends number
+  readonly [O in Option]?: NonNullable<T[O]> extends number
     ? O extends 'period' | 'window' | 'every'
       ? Duration
       : number
-    : OverrideValues<T[O]>
+    : OverrideValues<NonNullable<T[O]>>
 }
 
 /** The {@link PolicyOverride} of a single policy, or of some of several policies by name. */
 export type Override<P extends Policy | Policies> = P extends Policy
   ? PolicyOverride<P>
   : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
-
-/** An option that is equal to another by default changes together with it. */
-const DEFAULTS = { burst: 'limit', initial: 'capacity' } as const
 
 /** Numbers, or groups of numbers, by the name of their option. */
 interface Numbers {
@@ -96,10 +93,7 @@ function policyWithChanges(where: string, policy: Policy, numbers: unknown): Pol
     numbers,
     Object.keys(own).filter((option) => option in OVERRIDABLE),
   )
-  const implied = Object.entries(DEFAULTS).flatMap(([option, other]) =>
-    own[option] === own[other] && other in values ? [[option, values[other]]] : [],
-  )
-  return policyOf({ ...own, ...Object.fromEntries(implied), ...completed(where, own, values) })
+  return policyOf({ ...own, ...completed(where, own, values) })
 }
 
 /** The given values. Groups of numbers (refill, leak, `limits`) are completed from the policy. */

@@ -10,7 +10,8 @@ export interface GcraPolicy<S extends string = string> {
   readonly algorithm: 'gcra'
   readonly limit: number
   readonly period: number
-  readonly burst: number
+  /** As it was written; `undefined` if it is the `limit`. */
+  readonly burst?: number | undefined
   readonly per?: S
 }
 
@@ -20,7 +21,7 @@ export interface GcraOptions<S extends string = string> {
   readonly limit: number
   /** The duration in which `limit` units are admitted. */
   readonly period: Duration
-  /** Units that an unused key admits at once. Default: `limit`. */
+  /** Units that an unused key admits at once. Default: `limit`, also that of an override. */
   readonly burst?: number
   /**
    * The key dimension that this policy counts by, as calls name it in their keys (see
@@ -45,12 +46,11 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
   checkCount(arguments.length, 1, 'gcra takes an object of options', 'write gcra({ limit, period })')
   const names = ['limit', 'period', 'burst', 'per'] as const
   const { limit, period, burst, per } = optionsOf('INVALID_POLICY', 'gcra', options, names)
-  const units = wholeNumber('INVALID_POLICY', 'gcra: limit', limit)
   return Object.freeze({
     algorithm: 'gcra',
-    limit: units,
+    limit: wholeNumber('INVALID_POLICY', 'gcra: limit', limit),
     period: millisOfOption('INVALID_POLICY', 'gcra: period', period),
-    burst: burst === undefined ? units : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
+    burst: burst === undefined ? undefined : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
     ...perOf<S>('gcra', per),
   })
 }
@@ -59,14 +59,14 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
 export const GCRA: AlgorithmDefinition<GcraPolicy> = {
   create: gcra,
   mainOption: 'limit',
-  encode: ({ limit, period, burst }) => ['gcra', [limit, microsOf(period), burst]],
-  windowMs: ({ limit, period, burst }) => refillMs(burst, limit, period),
-  largestCost: ({ burst }) => burst,
-  share({ limit, period, burst }, scale) {
+  encode: ({ limit, period, burst = limit }) => ['gcra', [limit, microsOf(period), burst]],
+  windowMs: ({ limit, period, burst = limit }) => refillMs(burst, limit, period),
+  largestCost: ({ limit, burst = limit }) => burst,
+  share({ limit, period, burst = limit }, scale) {
     const { units, every } = scale.rateOf(limit, period)
     return { limit: units, period: every, burst: scale.nonZeroUnitsOf('burst', burst) }
   },
-  rate: ({ limit, period, burst }) => ({ units: limit, periodMs: period, limit: burst }),
-  lease: ({ burst }, units) => (units < burst ? { burst: burst - units } : undefined),
+  rate: ({ limit, period, burst = limit }) => ({ units: limit, periodMs: period, limit: burst }),
+  lease: ({ limit, burst = limit }, units) => (units < burst ? { burst: burst - units } : undefined),
   decodeOverride: ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst }),
 }

@@ -9,7 +9,8 @@ export interface TokenBucketPolicy<S extends string = string, M extends RefillMo
   readonly capacity: number
   readonly refill: { readonly tokens: number; readonly every: number }
   readonly refillMode: M
-  readonly initial: number
+  /** As it was written; `undefined` if it is the `capacity`. */
+  readonly initial?: number | undefined
   readonly debt: number
   readonly per?: S
 }
@@ -29,7 +30,8 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
    */
   readonly refillMode?: M
   /**
-   * Tokens of a key at its first call: a whole number from 0 to `capacity`, the default.
+   * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`,
+   * also that of an override.
    *
    * With less than `capacity` the first call of a key is recorded even if it is refused: the bucket
    * starts to fill then. The key is kept until it has been full for 24 hours, and `resetAfterMs`
@@ -90,7 +92,8 @@ export function tokenBucket<const S extends string = never, const M extends Refi
       every: millisOfOption('INVALID_POLICY', 'tokenBucket: refill.every', every),
     }),
     refillMode: refillModeOf(refillMode) as M,
-    initial: initial === undefined ? holds : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
+    initial:
+      initial === undefined ? undefined : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
     debt: debt === undefined ? 0 : wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
     ...perOf<S>('tokenBucket', per),
   })
@@ -110,7 +113,7 @@ function refillModeOf(value: unknown): RefillMode {
 export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
   create: tokenBucket,
   mainOption: 'capacity',
-  encode({ capacity, refill, refillMode, initial, debt }) {
+  encode({ capacity, refill, refillMode, initial = capacity, debt }) {
     const kind = refillMode === 'interval' ? 'tokenBucketInterval' : 'tokenBucket'
     return [kind, [capacity, refill.tokens, microsOf(refill.every), initial, debt]]
   },
@@ -120,7 +123,7 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
     return refillMode === 'interval' ? Math.ceil(units / tokens) * every : refillMs(units, tokens, every)
   },
   largestCost: ({ capacity, debt }) => capacity + debt,
-  share({ capacity, refill, refillMode, initial, debt }, scale) {
+  share({ capacity, refill, refillMode, initial = capacity, debt }, scale) {
     const { units, every } = scale.rateOf(refill.tokens, refill.every)
     return {
       capacity: scale.nonZeroUnitsOf('capacity', capacity),
@@ -135,7 +138,7 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
     }
   },
   rate: ({ capacity, refill, debt }) => ({ units: refill.tokens, periodMs: refill.every, limit: capacity + debt }),
-  lease: ({ capacity, initial }, units) =>
+  lease: ({ capacity, initial = capacity }, units) =>
     units < capacity ? { capacity: capacity - units, initial: Math.min(initial, capacity - units) } : undefined,
   decodeOverride: ([period = 0, units = 0, most = 0, capacity = 0, initial = 0]) => ({
     ...overrideLevels(capacity, most, initial),

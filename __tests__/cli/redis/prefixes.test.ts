@@ -149,7 +149,7 @@ test('policies that differ, or that are not registered, must be given', async ()
   const typo = await tollgate(words('block', 'unknwon', 'ann', '--for', '1h'))
   expect(typo).toMatchObject({ code: 2, stdout: '' })
   expect(typo.stderr).toMatch(/no key at .* has the prefix unknwon, these have keys: .*unknown/)
-  const entries = ['default: gcra burst=1 limit=1 period=1s', 'default: fixedWindow limit=1 window=1s']
+  const entries = ['default: gcra limit=1 period=1s', 'default: fixedWindow limit=1 window=1s']
   await redis.server.command('ZADD', 'unknown:~policies', '1', entries[0] as string, '2', entries[1] as string)
   const both = await tollgate(words('block', 'unknown', 'ann', '--for', '1h'))
   expect(both).toMatchObject({ code: 2, stdout: '' })

@@ -53,7 +53,7 @@ test('different numbers under one prefix warn both limiters, once, with the shar
   expect(old.warnings).toEqual([])
   await registered(next)
   await waitForWarnings(next.warnings)
-  const [ours, theirs] = ['default: gcra burst=20 limit=50 period=1m', 'default: gcra burst=100 limit=100 period=1m']
+  const [ours, theirs] = ['default: gcra burst=20 limit=50 period=1m', 'default: gcra limit=100 period=1m']
   expect(next.warnings).toEqual([
     {
       code: 'POLICIES_DIFFER',

@@ -36,7 +36,7 @@ async function expectSameKey(connections: readonly (string | RedisStoreOptions)[
   for (const [index, connection] of connections.entries()) {
     const { decision, error } = await take(connection)
     expect(error).toBeUndefined()
-    expect(decision?.remaining).toBe(POLICY.burst - 1 - index)
+    expect(decision?.remaining).toBe(POLICY.limit - 1 - index)
   }
 }
 

@@ -24,8 +24,8 @@ test.each(Object.entries(CLIENT_STORES))('%s', async (name, open) => {
   await until('the warning is there', async () => here.length > 0)
   expect(here).toMatchObject([{ code: 'POLICIES_DIFFER', prefix, sharesStates: true }])
   expect(here[0]).toMatchObject({
-    ours: 'default: gcra burst=50 limit=50 period=1h',
-    theirs: 'default: gcra burst=100 limit=100 period=1h',
+    ours: 'default: gcra limit=50 period=1h',
+    theirs: 'default: gcra limit=100 period=1h',
   })
   expect(there).toEqual([])
   expect(() => clientStore.store.on('down' as 'warning', () => {})).toThrow(/^event must be warning, got "down"$/)

@@ -60,7 +60,7 @@ export interface PoliciesWarning {
   readonly message: string
   readonly prefix: string
   /**
-   * The policies of this store's limiters, such as `default: gcra burst=100 limit=100 period=1m`.
+   * The policies of this store's limiters, such as `default: gcra limit=100 period=1m`.
    */
   readonly ours: string
   /** The policies of the other limiter. */

@@ -127,7 +127,7 @@ export declare class NativePolicySet {
   static single(policy: NativePolicy): NativePolicySet
   /**
    * These policies with a rule for bans. `policies` has a bit for each policy to which it
-   * applies. `numbers` are the strikes for a ban, the length of their window, the time after which
+   * applies. `numbers` are 1 plus the number of the policy whose key gets all strikes or 0, the strikes for a ban, the length of their window, the time after which
    * a ban no longer counts, and the lengths of bans; times are in microseconds. Throws if a
    * number is out of range.
    */

@@ -26,7 +26,15 @@ describe.each(OUTAGES)('$name', (away) => {
     test('take resolves accordingly, without numbers, whatever the cost', async () => {
       const before = Date.now()
       const decision = await open().take('a', 1_000)
-      const numbers = { limit: 100, capacity: 20, used: 0, remaining: 0, retryAfterMs, resetAfterMs: 0 }
+      const numbers = {
+        limit: 100,
+        capacity: 20,
+        used: 0,
+        remaining: 0,
+        retryAfterMs,
+        nextAfterMs: retryAfterMs,
+        resetAfterMs: 0,
+      }
       expect(decision).toEqual({
         allowed,
         status,
@@ -103,7 +111,15 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = open()
       const decision = await limiter.take('a', 4)
       // A quarter of 100 an hour.
-      const numbers = { limit: 25, capacity: 5, used: 4, remaining: 1, retryAfterMs: 0, resetAfterMs: 576_000 }
+      const numbers = {
+        limit: 25,
+        capacity: 5,
+        used: 4,
+        remaining: 1,
+        retryAfterMs: 0,
+        nextAfterMs: 0,
+        resetAfterMs: 576_000,
+      }
       expect(decision).toEqual({
         allowed: true,
         status: 'allowed',

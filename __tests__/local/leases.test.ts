@@ -81,6 +81,7 @@ test('calls on a hot key are decided without a call to Redis', async () => {
       used: limit - numbers.remaining,
       remaining: numbers.remaining,
       retryAfterMs,
+      nextAfterMs: 0,
       resetAfterMs,
     })
     expect(Math.abs(at + resetAfterMs - (first.at + first.resetAfterMs))).toBeLessThanOrEqual(2)

@@ -42,7 +42,7 @@ test('a refused key is refused without a call to Redis, with the time that is le
   const later = await limiter.take('a')
   expect(later).toMatchObject({ allowed: false, status: 'refused', source: 'cache', limit: 2, remaining: 0 })
   expect(later.at - first.at).toBe(20)
-  for (const name of ['retryAfterMs', 'resetAfterMs'] as const) {
+  for (const name of ['retryAfterMs', 'nextAfterMs', 'resetAfterMs'] as const) {
     expect((first[name] as number) - (later[name] as number)).toBe(20)
   }
   expect(later.policies.default).toEqual({
@@ -51,6 +51,7 @@ test('a refused key is refused without a call to Redis, with the time that is le
     used: 2,
     remaining: 0,
     retryAfterMs: later.retryAfterMs,
+    nextAfterMs: later.nextAfterMs,
     resetAfterMs: later.resetAfterMs,
   })
   // Another key is another matter.
@@ -148,6 +149,7 @@ test('under several policies the key that refused is refused for all calls with 
     used: 0,
     remaining: 5,
     retryAfterMs: 0,
+    nextAfterMs: 0,
     resetAfterMs: 0,
   })
   expect((await limiter.take({ ip: 'y', account: 'a' })).allowed).toBe(true)

@@ -99,6 +99,32 @@ describe('the fields', () => {
     expect(older).toMatchObject({ 'RateLimit-Policy': '50;w=86400', 'RateLimit-Limit': '50' })
   })
 
+  test('without a unit left have the time until the next one, also for a key with an override', async () => {
+    const { limiter } = limiterOf(gcra({ limit: 6, period: '1m', burst: 2 }))
+    await limiter.override('bob', { limit: 2 }, { ttl: '1h' })
+    for (const [key, time] of [
+      ['ann', 10],
+      ['bob', 30],
+    ] as const) {
+      const last = await limiter.take(key, 2)
+      expect(last.status).toBe('allowed-last')
+      for (const form of ['draft-8', 'draft-11'] as const) {
+        expect(written(form, limiter.policies, last)['RateLimit']).toBe(`"default";r=0;t=${time}`)
+      }
+      expect(written('draft-6', limiter.policies, last)['RateLimit-Reset']).toBe(String(time))
+    }
+  })
+
+  test('never have a window that is longer than it is, or the second after its end', async () => {
+    const limiter = new RateLimiter({
+      window: fixedWindow({ limit: 5, window: '10m' }),
+      day: calendarWindow({ limit: 1, every: 'day' }),
+    })
+    const decision = await limiter.take('ann')
+    expect(written('draft-8', limiter.policies, decision)['RateLimit']).toMatch(/^"window";r=4;t=600, "day";r=0;/)
+    expect(Number(written('legacy', limiter.policies, decision)['X-RateLimit-Reset']) % 86_400).toBe(0)
+  })
+
   test('for a blocked key show 0 remaining until the block ends', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
     await limiter.block('ann', '1h')

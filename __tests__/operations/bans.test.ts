@@ -149,6 +149,40 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
     expect((await limiter.take({ ip: '1', account: 'ben' })).status).toBe('blocked')
   })
 
+  test('ban.per bans the address that guesses at one account, and not the account', async () => {
+    const policies = {
+      ip: fixedWindow({ limit: 20, window: '1h', per: 'ip' }),
+      account: fixedWindow({ limit: 5, window: '1h', per: 'account' }),
+    }
+    const limiter = backend.limiter(policies, { ban: { ...three, after: 5, per: 'ip' } })
+    const guesses: string[] = []
+    for (let guess = 1; guess <= 10; guess++) {
+      guesses.push((await limiter.take({ ip: 'x', account: 'ann' })).status)
+    }
+    const refusals = ['allowed-last', 'refused', 'refused', 'refused', 'refused', 'blocked']
+    expect(guesses).toEqual(['allowed', 'allowed', 'allowed', 'allowed', ...refusals])
+    const banned = await limiter.take({ ip: 'x', account: 'bob' })
+    expect(banned).toMatchObject({ status: 'blocked', policy: 'ip', ban: { step: 1 } })
+    expect((await limiter.take({ ip: 'y', account: 'ann' })).status).toBe('refused')
+    expect((await limiter.peek({ ip: 'y', account: 'bob' })).used).toBe(0)
+  })
+
+  test('ban.per with ban.policies: refusals by the others are no strikes', async () => {
+    const policies = {
+      ip: fixedWindow({ limit: 2, window: '1h', per: 'ip' }),
+      account: fixedWindow({ limit: 1, window: '1h', per: 'account' }),
+    }
+    const limiter = backend.limiter(policies, { ban: { for: '1h', per: 'account', policies: ['ip'] } })
+    const statusOf = async (ip: string, account: string) => (await limiter.take({ ip, account })).status
+    expect(await statusOf('x', 'ann')).toBe('allowed-last')
+    expect(await statusOf('x', 'ann')).toBe('refused')
+    expect(await statusOf('x', 'bob')).toBe('allowed-last')
+    expect(await statusOf('x', 'cat')).toBe('blocked')
+    expect(await statusOf('y', 'cat')).toBe('blocked')
+    expect(await statusOf('x', 'dan')).toBe('blocked')
+    expect(await statusOf('y', 'eve')).toBe('allowed-last')
+  })
+
   test('with a policy that counts refused calls', async () => {
     const limiter = backend.limiter(slidingLog({ limit: 2, window: '1h', countRefused: true }), {
       ban: { after: 2, within: '1h', for: '2h' },
@@ -270,6 +304,11 @@ test('the named policies must have keys to ban', () => {
   expect(failure(policies, 'ip').message).toMatch(/^ban.policies must be an array of names of policies, got "ip"/)
   expect(failure(policies, []).message).toMatch(/^ban.policies must be an array of names/)
   expect(failure(one, ['default']).message).toBe('ban.policies is for several policies by name, got "default"')
+  const perFailure = (of: Policies | Policy, per: string) => {
+    return failureOf(() => new RateLimiter(of, { ban: { for: '1m', per } })).message
+  }
+  expect(perFailure(policies, 'global')).toBe('ban.per must be the per of a policy: one of "ip", got "global"')
+  expect(perFailure(one, 'ip')).toBe('ban.per is for several policies with a per, got "ip"')
 })
 
 test('INVALID_OPTION if there is no key to ban', () => {

@@ -113,7 +113,7 @@ describe('embedded', () => {
     goTo('2026-06-01T15:59:59.999Z')
     expect(limiter.takeSync('user:42')).toMatchObject({ status: 'refused', retryAfterMs: 1 })
     goTo('2026-06-01T16:00:00Z')
-    expect(await limiter.peek('user:42')).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
+    expect(await limiter.peek('user:42')).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 86_400_000 })
     expect(limiter.takeSync('user:42', 3).status).toBe('allowed-last')
     expect(limiter.takeSync('user:42', 4).status).toBe('impossible')
   })

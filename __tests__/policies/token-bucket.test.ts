@@ -29,7 +29,7 @@ describe('options', () => {
       capacity: 20,
       refill: { tokens: 5, every: 1_000 },
       refillMode: 'continuous',
-      initial: 20,
+      initial: undefined,
       debt: 0,
     })
     expect(Object.isFrozen(policy) && Object.isFrozen(policy.refill)).toBe(true)

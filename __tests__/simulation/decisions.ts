@@ -14,7 +14,10 @@ export interface KnownCall {
   readonly hasBanRule: boolean
 }
 
-type Numbers = Pick<PolicyNumbers, 'limit' | 'capacity' | 'used' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>
+type Numbers = Pick<
+  PolicyNumbers,
+  'limit' | 'capacity' | 'used' | 'remaining' | 'retryAfterMs' | 'nextAfterMs' | 'resetAfterMs'
+>
 
 /** Checks all decisions in an outcome, and throws an error that names the field that is wrong. */
 export function checkDecisions(outcome: unknown, call: KnownCall): void {
@@ -63,7 +66,13 @@ export function checkFields(decision: Decision): void {
   const { allowed, status, policy, retryAfterMs, resetAfterMs, policies, at } = decision
   const expect = expectField.bind(undefined, decision)
   const atUs = Math.round(at * 1_000)
-  const timeAfter = (ms: number) => Math.ceil((atUs + ms * 1_000) / 1_000)
+  // A time and the duration until it are each rounded up once, from microseconds. The durations of local
+  // decisions are rounded up once more.
+  const roundedMs = decision.source === 'store' ? 1 : 2
+  const isAfter = (time: number, ms: number) =>
+    Number.isInteger(time) &&
+    time <= Math.ceil((atUs + ms * 1_000) / 1_000) &&
+    time * 1_000 > atUs + (ms - roundedMs) * 1_000
   const all = Object.entries(policies)
   const numbers = all.map(([, one]) => one)
   const own = policies[policy] as Numbers
@@ -78,8 +87,14 @@ export function checkFields(decision: Decision): void {
   expect('retryAfterMs', retryAfterMs, allowed ? 0 : status === 'impossible' ? null : longest(numbers))
   expect('retryAfterMs of a refusal', allowed || retryAfterMs === null || retryAfterMs >= 1, true)
   expect('resetAfterMs', resetAfterMs, Math.max(...numbers.map((one) => one.resetAfterMs)))
-  expect('retryAt', decision.retryAt, retryAfterMs === null ? null : timeAfter(retryAfterMs))
-  expect('resetAt', decision.resetAt, timeAfter(resetAfterMs))
+  expect('nextAfterMs', decision.nextAfterMs, Math.max(...numbers.map((one) => one.nextAfterMs)))
+  expect('retryAt', decision.retryAt === null, retryAfterMs === null)
+  expect(
+    'retryAt is retryAfterMs after at',
+    retryAfterMs === null || isAfter(decision.retryAt as number, retryAfterMs),
+    true,
+  )
+  expect('resetAt is resetAfterMs after at', isAfter(decision.resetAt, resetAfterMs), true)
   if (allowed) {
     expect('remaining', decision.remaining, Math.min(...numbers.map((one) => one.remaining)))
   } else if (status === 'impossible') {

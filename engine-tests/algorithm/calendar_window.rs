@@ -200,7 +200,9 @@ impl Oracle for CalendarOracle {
         }
         let remaining = spec.limit.saturating_sub(count(&self.costs, open));
         let status = status(admitted, cost, spec.limit, remaining);
-        let reset_after_ms = if open { (self.ends_ms * 1_000 - now).div_ceil(1_000) } else { 0 };
+        // The allowance is renewed at the end of the window, whether or not a call has opened it.
+        let ends_ms = if open { self.ends_ms } else { walk.end_after(now) };
+        let reset_after_ms = (ends_ms * 1_000 - now).div_ceil(1_000);
         let refused = status == Status::Refused;
         let retry_after_ms = if refused { reset_after_ms } else { 0 };
         Expected { status, limit: spec.limit, remaining, retry_after_ms, reset_after_ms }

@@ -202,6 +202,7 @@ impl LogOracle {
                 capacity: limit,
                 remaining: limit.saturating_sub(used),
                 retry_after_ms: (fits || refused || cost <= limit).then(|| millis(retry_at)),
+                next_after_ms: 0,
                 reset_after_ms: millis((newest + window).min(self.forgotten_at())),
                 mark: 0,
             }

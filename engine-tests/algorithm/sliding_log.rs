@@ -226,6 +226,7 @@ proptest! {
             for ((peeked, stands), would) in peeked.limits.iter().zip(&stands.limits).zip(&would.limits) {
                 prop_assert_eq!(peeked.remaining, stands.remaining);
                 prop_assert_eq!(peeked.reset_after_ms, stands.reset_after_ms);
+                prop_assert_eq!(peeked.next_after_ms, stands.next_after_ms);
                 prop_assert_eq!(peeked.retry_after_ms, would.retry_after_ms);
             }
         }
@@ -263,7 +264,7 @@ proptest! {
             let cost = step.cost.of(policy.capacity());
             let told = multi_policy::take(&policy, &mut state, now, cost);
             let mut limits = *told.limits.unwrap();
-            limits.limits.iter_mut().for_each(|limit| limit.mark = 0);
+            limits.limits.iter_mut().for_each(|limit| (limit.mark, limit.next_after_ms) = (0, 0));
             prop_assert_eq!(limits, oracle.take_all(spec, now, cost).1);
         }
     }

@@ -52,6 +52,8 @@ pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestC
             prop_assert!(decision.retry_after_ms > 0);
             prop_assert!(would_admit(policy, after, retry_at, cost));
             prop_assert!(!would_admit(policy, after, retry_at - 1_000, cost));
+            let exactly = policy.retry_at(after, decision.at, cost);
+            prop_assert_eq!(decision.retry_at_ms, exactly.div_ceil(1_000));
         }
         Ok(())
     })
@@ -61,6 +63,7 @@ pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestC
 /// changes nothing.
 pub(crate) fn is_exact(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     remaining_is_the_largest_cost_that_would_be_admitted(policy, trace)?;
+    the_next_unit_comes_when_it_is_told(policy, trace)?;
     after_the_reset_a_key_is_as_if_never_used(policy, trace)?;
     a_refused_call_changes_nothing(policy, trace)?;
     a_peek_answers_what_take_then_does(policy, trace)?;
@@ -79,6 +82,20 @@ pub(crate) fn remaining_is_the_largest_cost_that_would_be_admitted(
     })
 }
 
+pub(crate) fn the_next_unit_comes_when_it_is_told(
+    policy: &Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
+        let Decision { at, remaining, next_after_ms, .. } = decision;
+        let next_at = at + next_after_ms * 1_000;
+        prop_assert_eq!(next_after_ms == 0, remaining > 0);
+        prop_assert!(would_admit(policy, after, next_at, 1));
+        prop_assert!(next_after_ms == 0 || !would_admit(policy, after, next_at - 1_000, 1));
+        Ok(())
+    })
+}
+
 pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
     policy: &Policy,
     trace: &[Step],
@@ -86,7 +103,10 @@ pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
     each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
         let reset_at = decision.at + decision.reset_after_ms * 1_000;
         let then = decision::peek(policy, after, reset_at, 0);
-        prop_assert_eq!((then.remaining, then.reset_after_ms), (policy.capacity(), 0));
+        prop_assert_eq!(then, decision::peek(policy, &policy.initial_state(), reset_at, 0));
+        // Both times are rounded up once.
+        let exactly = policy.reset_at(after, decision.at).max(decision.at);
+        prop_assert_eq!(decision.reset_at_ms, exactly.div_ceil(1_000));
         if decision.reset_after_ms > 0 {
             let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
             prop_assert!(earlier.reset_after_ms > 0);

@@ -108,7 +108,7 @@ fn counted_windows_hold(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult 
         let next = step.time.from(now, state.reset_at(), now);
         passed += next.saturating_sub(now);
         now = next;
-        let (open, cost) = (policy.reset_at(&state) > now, step.cost.of(policy.capacity()));
+        let (open, cost) = (policy.reset_at(&state, 0) > now, step.cost.of(policy.capacity()));
         if policy.charge(&mut state, now, cost) == Outcome::Admitted {
             if !open {
                 prop_assert!(opened.is_none_or(|opened| passed - opened >= shortest));

@@ -212,7 +212,7 @@ proptest! {
 #[test]
 fn settled_reservations_under_a_rule_for_bans_leak_no_capacity() {
     let gcra = tollgate::algorithm::Gcra::new(1_000_000, SECOND, 1_000_000).unwrap();
-    let ban = BanRule::new(1, &[3, SECOND, SECOND, SECOND]).unwrap();
+    let ban = BanRule::new(1, &[0, 3, SECOND, SECOND, SECOND]).unwrap();
     let store = MemoryStore::new(1_000, (1, 2));
     let limiter = store.open("api", PolicySet::single(Policy::Gcra(gcra)).with_ban(ban)).unwrap();
     let keys = [Some(Key::new("busy").unwrap())];

@@ -9,11 +9,11 @@ use crate::policy::specs::SECOND;
 pub(crate) fn any_ban() -> impl Strategy<Value = Option<BanRule>> {
     let time = || prop_oneof![1..3_000_u64, 1_000..3 * SECOND];
     let lengths = prop::collection::vec(time(), 1..4);
-    let rule = (1..4_u64, time(), prop_oneof![Just(1), time()], lengths, 1..32_u32).prop_map(
-        |(after, within, forget, lengths, policies)| {
-            BanRule::new(policies, &[vec![after, within, forget], lengths].concat()).unwrap()
-        },
-    );
+    let rule = (1..4_u64, time(), prop_oneof![Just(1), time()], lengths, 1..32_u32, 0..6_u64);
+    let rule = rule.prop_map(|(after, within, forget, lengths, policies, target)| {
+        let numbers = [vec![target, after, within, forget], lengths].concat();
+        BanRule::new(policies, &numbers).unwrap()
+    });
     prop::option::of(rule)
 }
 

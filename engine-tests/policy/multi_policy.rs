@@ -117,11 +117,11 @@ pub(crate) fn takes(operation: &Operation) -> bool {
     matches!(operation, Take { .. } | TakeUpTo { .. } | Peek { .. } | Reserve { .. })
 }
 
-/// The reports without the marks, which the oracle does not know.
+/// The reports without the marks and the times of the next units, which the oracle does not know.
 fn without_marks(executed: &Execution) -> Option<LimitReports> {
     let mut reports = executed.response.limits.as_deref().cloned();
     for limit in reports.iter_mut().flat_map(|reports| reports.limits.iter_mut()) {
-        limit.mark = 0;
+        (limit.mark, limit.next_after_ms) = (0, 0);
     }
     reports
 }

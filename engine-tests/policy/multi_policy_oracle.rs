@@ -86,8 +86,15 @@ impl From<Expected> for Alone {
     fn from(expected: Expected) -> Self {
         let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
         let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-        let (capacity, mark) = (limit, 0);
-        let one = LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark };
+        let one = LimitReport {
+            limit,
+            capacity: limit,
+            remaining,
+            retry_after_ms,
+            next_after_ms: 0,
+            reset_after_ms,
+            mark: 0,
+        };
         Self { status, several: LimitReports { reported: 0, limits: vec![one].into() } }
     }
 }
@@ -251,14 +258,16 @@ impl CompoundOracle {
         bans.into_iter().find(|ban| Some(ban.until) == latest)
     }
 
-    /// Gives strikes to the policies that refuse.
+    /// Gives a strike to each policy that refuses, or one to the target of all.
     fn strike(&mut self, now: u64, refuses: &[bool]) {
         let Some(rule) = &self.rule else { return };
-        for (number, _) in refuses.iter().enumerate().filter(|(_, refuses)| **refuses) {
+        let counted = (0..refuses.len())
+            .filter(|&number| refuses[number] && rule.policies() & (1 << number) > 0);
+        let mut struck: Vec<_> = counted.map(|number| rule.target().unwrap_or(number)).collect();
+        struck.dedup();
+        for number in struck.into_iter().filter(|&number| number < refuses.len()) {
             let changes_at = self.changes_at(number, now);
-            if rule.policies() & (1 << number) > 0
-                && let Some(until) = self.bans[number].refuse(rule, now, changes_at)
-            {
+            if let Some(until) = self.bans[number].refuse(rule, now, changes_at) {
                 self.blocked_until[number] = until;
             }
         }

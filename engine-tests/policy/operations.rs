@@ -68,7 +68,7 @@ fn taken(
     cost: u64,
 ) -> Vec<ChargeRecord> {
     let taken = |(named, (state, extras)): (&NamedPolicy, &Kept)| {
-        let reset_at = extras.in_force(&named.policy, at).reset_at(state);
+        let reset_at = extras.in_force(&named.policy, at).reset_at(state, at);
         let reset_at = at + reset_at.saturating_sub(at).div_ceil(1_000) * 1_000;
         let mark = state.mark().moved;
         ChargeRecord { at, reset_at, mark, cost, used: cost, kept: 0 }

@@ -8,7 +8,7 @@ use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
@@ -165,7 +165,8 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         assert_eq!((used.status, unused.status), (Status::Allowed, Status::Allowed));
         // The shortest policies may have drained by now.
         assert!(used.remaining == limit - 1 || used.reset_after_ms == 0, "{policy:?}");
-        assert_eq!((unused.remaining, unused.reset_after_ms), (limit, 0));
+        let fresh = decision::peek(&policy, &policy.initial_state(), unused.at, 0);
+        assert_eq!((unused.remaining, unused.reset_after_ms), (limit, fresh.reset_after_ms));
         assert_eq!(impossible.unwrap().status, Status::Impossible);
         assert!(stands(&mut server, &name(&policy, &key), &before), "{policy:?}: {before:?}");
         let keys: i64 = server.run(&[b"EXISTS", &name(&policy, "never used")]);

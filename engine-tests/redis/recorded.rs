@@ -71,7 +71,7 @@ impl<'a> Recorder<'a> {
         let _: () = server.run(&[b"FLUSHALL"]);
         let mut policies: PolicySet = policy.clone().into();
         if scenario.ends_with("banned") {
-            let numbers = [2, HOUR, 9 * HOUR, 2 * HOUR, 3 * HOUR];
+            let numbers = [0, 2, HOUR, 9 * HOUR, 2 * HOUR, 3 * HOUR];
             policies = policies.with_ban(BanRule::new(1, &numbers).unwrap());
         }
         let names = KeyNames::new("recorded", &policies);

@@ -170,7 +170,8 @@ impl SetNumbers {
             dimensions.push(usize::from(index > 0 && input.ratio(1, 4)?));
         }
         let ban = if input.ratio(1, 4)? {
-            let mut numbers = vec![input.int_in_range(1..=3)?, length(input)?, length(input)?];
+            let target = input.int_in_range(0..=policies.len() as u64)?;
+            let mut numbers = vec![target, input.int_in_range(1..=3)?, length(input)?, length(input)?];
             for _ in 0..input.int_in_range(1..=3)? {
                 numbers.push(length(input)?);
             }

@@ -8,7 +8,8 @@
 -- ticket  the time since which its call has waited, its id, its units, its end
 --
 -- A policy is the limit and the length of permits. A state in the reply is the status of the limit:
--- the limit, the remaining units, the retry time, the reset time.
+-- the limit, the remaining units, the retry time, the time at which a cost of 1 fits, the reset
+-- time.
 --
 -- A call for a permit is in `context.permit_request`: its id, and the time for which it has waited
 -- (negative if it does not wait).
@@ -313,12 +314,13 @@ local function concurrency(context, source, at)
   local function encode_state(key, cost, outcome)
     local book = books[key]
     if not book then
-      return pack('>dddd', 0, 0, 0, 0)
+      return pack('>ddddd', 0, 0, 0, 0, 0)
     end
     local _, ticket_units, last_ticket = other_tickets(book)
     local remaining = book.count < MAX_PERMITS and max(0, limit - book.used - ticket_units) or 0
     local retry_at = outcome == OUTCOME_REFUSED and free_at(book, cost) or 0
-    return pack('>dddd', limit, remaining, retry_at, max(end_of_permits(book), last_ticket))
+    local next_at = remaining == 0 and free_at(book, 1) or 0
+    return pack('>ddddd', limit, remaining, retry_at, next_at, max(end_of_permits(book), last_ticket))
   end
 
   local function write_permits(key)

@@ -1,7 +1,7 @@
 -- Decides calls of acquire, release and renew on one key, if all of them are simple: no block, no
 -- override, nothing expired, no step of the clock. Sets `reply`; otherwise it writes nothing, and
 -- the general path decides. The request has the layout of the general path (executor/general.lua).
-local pack, unpack_struct, sub, min, max = struct.pack, struct.unpack, string.sub, math.min, math.max
+local pack, unpack_struct, sub, min, max, HUGE = struct.pack, struct.unpack, string.sub, math.min, math.max, math.huge
 local call_count, _, _, _, _, _, limit, length, position = unpack_struct('>I2I1I1I1I1I2dd', request, at - 2)
 local value = redis.pcall('GET', name)
 local permits, tickets, used, count, is_simple, is_changed = '', '', 0, 0, not value, false
@@ -109,8 +109,37 @@ for call = 1, is_simple and call_count or 0 do
       break
     end
   end
-  states[call] = pack('>dddd', limit, count < 10000 and max(0, limit - used - ticket_units) or 0, retry_at,
-    max(last_end, ticket_end))
+  local remaining, next_at = count < 10000 and max(0, limit - used - ticket_units) or 0, 0
+  if remaining == 0 then
+    -- The time from which a unit is free if nothing is renewed: permits and tickets by their ends.
+    local still_used, still_held, permit, ticket_free_at = used + ticket_units, count, 1, 0
+    while (still_used >= limit or still_held >= 10000) and still_used > 0 do
+      local end_of_permit, _, permit_units = HUGE
+      if permit < #permits then
+        end_of_permit, _, permit_units = unpack_struct('>ddd', permits, permit)
+      end
+      local end_of_ticket, units_of_tickets = HUGE, 0
+      for ticket = 9, #tickets, 32 do
+        local other_id, units, expires_at = unpack_struct('>ddd', tickets, ticket)
+        if (operation ~= OPERATION_ACQUIRE or other_id ~= id) and expires_at > ticket_free_at then
+          if expires_at < end_of_ticket then
+            end_of_ticket, units_of_tickets = expires_at, units
+          elseif expires_at == end_of_ticket then
+            units_of_tickets = units_of_tickets + units
+          end
+        end
+      end
+      if end_of_ticket <= end_of_permit then
+        if end_of_ticket == HUGE then
+          break
+        end
+        next_at, ticket_free_at, still_used = end_of_ticket, end_of_ticket, still_used - units_of_tickets
+      else
+        next_at, still_used, still_held, permit = end_of_permit, still_used - permit_units, still_held - 1, permit + 32
+      end
+    end
+  end
+  states[call] = pack('>ddddd', limit, remaining, retry_at, next_at, max(last_end, ticket_end))
   codes[call], results[call] = string.char(outcome), pack('>d', result)
   if
     outcome == OUTCOME_REFUSED and waited >= 0

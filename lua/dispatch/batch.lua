@@ -20,8 +20,9 @@
 --
 -- FORM_BAN                       the rule for bans of the group that follows: the number of its bytes
 --                                (one byte), the policies to which it applies (one byte; bits), and
---                                doubles: the strikes for a ban, the length of their window, the
---                                time after which a ban no longer counts, the lengths of bans
+--                                doubles: the policy whose key gets all strikes or 0, the strikes for a
+--                                ban, the length of their window, the time after which a ban no longer
+--                                counts, the lengths of bans
 --
 -- Group forms other than the first three continue with the number of keys (two bytes) and the policy's
 -- numbers. Each call takes one unit. If FORM_WITH_COSTS is added, calls have costs, and one double

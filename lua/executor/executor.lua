@@ -175,6 +175,9 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
     failure = write_hold()
     admitted = failure == nil
   end
+  if may_strike and not admitted then
+    strike(context, group, keys, outcomes)
+  end
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
@@ -186,9 +189,6 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
         end
       elseif executor.record_refused and outcomes[index] == OUTCOME_REFUSED and not skip_refused then
         executor.record_refused(key, cost)
-      end
-      if may_strike and outcomes[index] == OUTCOME_REFUSED and strike(context, index, key, executor.override_numbers) then
-        executor.mark_rewrite(key)
       end
     end
     record_outcome(context, group, executor, key, cost, outcomes[index])

@@ -173,22 +173,17 @@ local function ban_step(context, metadata)
   return is_ban and metadata.blocked_until > context.now and metadata.step or nil
 end
 
--- Counts a refusal by the policy with this number as a strike against its key, if the group's rule
--- for bans applies to the policy and the caller has not waited. It may ban the key. The rule is at
--- `context.ban` of the request (see dispatch/batch.lua). Returns whether the metadata has changed.
-local function strike(context, policy, key, is_overridden)
+-- Counts a refused call as a strike against a key, if the caller has not waited. It may ban the key.
+local function strike_key(context, key, is_overridden)
   local MAX_SAFE = 9007199254740991
-  local policies, after, within, forget, lengths = struct.unpack('>I1ddd', context.request, context.ban)
-  if math.floor(policies / 2 ^ (policy - 1)) % 2 == 0 then
-    return false
-  end
+  local _, _, after, within, forget, lengths = struct.unpack('>I1dddd', context.request, context.ban)
   local metadata = context.key_metadata[key] or empty_metadata()
   context.key_metadata[key] = metadata
   local is_excused = math.max(metadata.window_end, metadata.forget_at) > context.now
     and metadata.excused_from <= context.now
   metadata.excused_from = is_overridden and metadata.override_until or MAX_SAFE
   if is_excused then
-    return true
+    return
   end
   if metadata.window_end <= context.now then
     metadata.strikes, metadata.window_end = 0, MAX_SAFE
@@ -197,8 +192,8 @@ local function strike(context, policy, key, is_overridden)
   metadata.window_end = math.min(metadata.window_end, context.now + within)
   if metadata.strikes >= after then
     local size = string.byte(context.request, context.ban - 1)
-    -- The policies and three doubles take 25 bytes.
-    local length_count = (size - 25) / 8
+    -- The policies and four doubles take 33 bytes.
+    local length_count = (size - 33) / 8
     local step = math.min((metadata.forget_at > context.now and metadata.step or 0) + 1, length_count)
     local length = struct.unpack('>d', context.request, lengths + (step - 1) * 8)
     local banned_until = math.min(context.now + length, MAX_SAFE)
@@ -206,7 +201,27 @@ local function strike(context, policy, key, is_overridden)
     metadata.blocked_until, metadata.banned_until = banned_until, banned_until
     metadata.forget_at = math.min(banned_until + forget, MAX_SAFE)
   end
-  return true
+end
+
+-- Counts the refusals of a call as strikes by the group's rule for bans: one against the key of each
+-- policy that refuses, or one against that of the rule's target. The rule is at `context.ban` of the
+-- request (see dispatch/batch.lua).
+local function strike(context, group, keys, outcomes)
+  local policies, target = struct.unpack('>I1d', context.request, context.ban)
+  local is_struck = {}
+  for index = 1, #group.executors do
+    if outcomes[index] == OUTCOME_REFUSED and math.floor(policies / 2 ^ (index - 1)) % 2 == 1 then
+      is_struck[target > 0 and target or index] = true
+    end
+  end
+  for index, own in ipairs(group.executors) do
+    if is_struck[index] then
+      local key = keys[index]
+      local executor = group.executor_of[key] or own
+      strike_key(context, key, executor.override_numbers)
+      executor.mark_rewrite(key)
+    end
+  end
 end
 
 -- Writes the value of a dirty key that is a string, with its metadata, and with a TTL in

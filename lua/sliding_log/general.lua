@@ -15,7 +15,7 @@
 --
 -- A policy is 1 if refused calls count or else 0, the precision, the number of limits, and each
 -- limit with its window. A state in the reply has for each limit: the limit, the remaining units,
--- the retry time, the reset time.
+-- the retry time, the time at which a cost of 1 fits, the reset time.
 
 local function sliding_log(context, source, at)
   local LIMIT, MAX_DROPPED, DROP_EVERY, MAX_SPAN = 9007199254740992, 100, 16, 200
@@ -253,12 +253,9 @@ local function sliding_log(context, source, at)
 
   -- The first time at which a limit that refuses a cost would admit it. This is when the entry with
   -- the last unit in the way expires.
-  local function retry_time_of(key, log, index, cost)
-    local after, metadata, until_reset = log.after, context.key_metadata[key], reset_of(log)
-    -- The call itself would be recorded, unless the key is blocked.
-    if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then
-      after, until_reset = after + cost, math.huge
-    end
+  -- `more` units are still to be recorded.
+  local function retry_time_of(key, log, index, cost, more)
+    local after, until_reset = log.after + more, more > 0 and math.huge or reset_of(log)
     local last, time = after - limits[index] + cost, log.new_time
     if last <= log.stored_after then
       local first_total = log.first_totals[index]
@@ -277,17 +274,24 @@ local function sliding_log(context, source, at)
   end
 
   local function encode_state(key, cost, outcome)
-    local log, statuses = logs[key], {}
+    local log, statuses, metadata = logs[key], {}, context.key_metadata[key]
+    local is_blocked = metadata and metadata.blocked_until > context.now
+    -- The call of a peek would be recorded, unless the key is blocked.
+    local more = context.is_peek and counts_refused and not is_blocked and cost or 0
     for index, limit in ipairs(limits) do
       if log then
-        local used, retry_at = log.after - log.before[index], 0
+        local used, retry_at, next_at = log.after - log.before[index], 0, 0
         if outcome == OUTCOME_REFUSED and used + cost > limit then
-          retry_at = retry_time_of(key, log, index, cost)
+          retry_at = retry_time_of(key, log, index, cost, more)
+        end
+        if used >= limit then
+          local is_retry = outcome == OUTCOME_REFUSED and cost == 1 and more == 0
+          next_at = is_retry and retry_at or retry_time_of(key, log, index, 1, 0)
         end
         local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_of(log)) or 0
-        statuses[index] = pack('>dddd', limit, max(0, limit - used), retry_at, limit_reset_at)
+        statuses[index] = pack('>ddddd', limit, max(0, limit - used), retry_at, next_at, limit_reset_at)
       else
-        statuses[index] = pack('>dddd', 0, 0, 0, 0)
+        statuses[index] = pack('>ddddd', 0, 0, 0, 0, 0)
       end
     end
     return table.concat(statuses)

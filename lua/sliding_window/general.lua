@@ -5,7 +5,8 @@
 -- counts.
 --
 -- A policy is the limit, the width, and the span of all buckets. A state in the reply is the limit,
--- the largest cost that fits, the first time at which a refused cost fits, and the reset time.
+-- the largest cost that fits, the first time at which a refused cost fits, that at which a cost of 1
+-- fits, and the reset time.
 --
 -- A layout (list.lua, hash.lua) receives the window's tables, and returns four functions:
 --
@@ -109,7 +110,11 @@ local function sliding_window(context, source, at, layout)
   local function encode_state(key, cost, outcome)
     local remaining = used[key] and math.max(limit - used[key], 0) or 0
     local retry = outcome == OUTCOME_REFUSED and retry_at(key, cost) or 0
-    return struct.pack('>dddd', limit, remaining, retry, reset_times[key] or 0)
+    local next_at = 0
+    if used[key] and remaining == 0 then
+      next_at = outcome == OUTCOME_REFUSED and cost == 1 and retry or retry_at(key, 1)
+    end
+    return struct.pack('>ddddd', limit, remaining, retry, next_at, reset_times[key] or 0)
   end
 
   -- Units are refunded as long as their bucket counts.

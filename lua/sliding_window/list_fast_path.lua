@@ -35,20 +35,20 @@ local function sliding_window_list_take(context, at, first, last, costs)
     then
       return
     end
-    local position, oldest_end, oldest_before = expired
+    local position, oldest_end, oldest_before, oldest_after = expired
     if new_end == newest_end then
       value = call('LINDEX', name, text_of(expired))
       if not value or #value ~= VALUE_ELEMENT_SIZE then
         return
       end
-      oldest_end, oldest_before = unpack_struct('>dd', value)
+      oldest_end, oldest_before, oldest_after = unpack_struct('>ddd', value)
     else
       local oldest = call('LRANGE', name, text_of(expired), text_of(expired + 3))
       for index = 1, #oldest do
         if #oldest[index] ~= VALUE_ELEMENT_SIZE then
           return
         end
-        oldest_end, oldest_before = unpack_struct('>dd', oldest[index])
+        oldest_end, oldest_before, oldest_after = unpack_struct('>ddd', oldest[index])
         position = expired + index - 1
         if oldest_end > horizon then
           break
@@ -59,6 +59,8 @@ local function sliding_window_list_take(context, at, first, last, costs)
     if
       not oldest_end or oldest_end <= horizon
       or units > limit or units < cost or units % 1 ~= 0 or position >= DROP_EVERY
+      -- The oldest units may have been refunded.
+      or (units == limit and oldest_after == oldest_before and oldest_end < new_end)
     then
       return
     end
@@ -71,7 +73,8 @@ local function sliding_window_list_take(context, at, first, last, costs)
     if type(reply) == 'table' and reply.err then
       return
     end
-    return pack('>dddd', limit, limit - units, 0, new_reset_at)
+    local next_at = units == limit and oldest_end + span or 0
+    return pack('>ddddd', limit, limit - units, 0, next_at, new_reset_at)
   end
 
   local states, group = context.states

@@ -1,5 +1,5 @@
-//! The encoding of a response: seven doubles in an array that JavaScript reads. If the limits have
-//! names, a key is blocked, or the response is to an operation, five more follow for each limit, then
+//! The encoding of a response: ten doubles in an array that JavaScript reads. If the limits have
+//! names, a key is blocked, or the response is to an operation, six more follow for each limit, then
 //! two for the block of each limit's key if any is blocked, and then the units of a hold or those of
 //! scheduled reservations.
 //!
@@ -15,13 +15,14 @@ use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
 
-/// The doubles of a decision: code, time, limit, remaining, retry after, reset after, capacity. Of an
-/// allowed call they have the mark of the key instead of the retry after.
-pub(crate) const LENGTH: usize = 7;
+/// The doubles of a decision: code, time, limit, remaining, retry after, reset after, capacity, next
+/// after, retry time, reset time. Of an allowed call they have the mark of the key instead of the
+/// retry after.
+pub(crate) const LENGTH: usize = 10;
 
 /// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after,
-/// capacity. Of an allowed call they have the mark of the limit's key instead of the retry after.
-const LIMIT_LENGTH: usize = 5;
+/// capacity, next after. Of an allowed call they have the mark of the limit's key instead of the retry after.
+const LIMIT_LENGTH: usize = 6;
 
 /// The doubles of a block: the number of the ban's length or 0, its end in epoch milliseconds; zeros
 /// for a key that is not blocked.
@@ -36,7 +37,8 @@ pub(crate) const fn length_of(limits: usize) -> usize {
 }
 
 /// Added to the status code of a response with limit reports. Its doubles are: code, time,
-/// offset of the reports, index of the reported limit, units of the operation, reset after, 0.
+/// offset of the reports, index of the reported limit, units of the operation, reset after, 0, next
+/// after, retry time, reset time.
 const MULTI_LIMIT: f64 = 8.0;
 
 /// Added to the status code, with [`MULTI_LIMIT`], if a block refused the call. The doubles of the
@@ -204,11 +206,18 @@ impl ResponseBuffer for [f64] {
 
 /// The reports of a single limit.
 fn single_report(decision: &Decision) -> LimitReports {
-    let &Decision { status, limit, capacity, remaining, retry_after_ms, reset_after_ms, .. } =
-        decision;
+    let &Decision { status, limit, capacity, remaining, retry_after_ms, .. } = decision;
+    let Decision { next_after_ms, reset_after_ms, .. } = *decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-    let numbers =
-        LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark: 0 };
+    let numbers = LimitReport {
+        limit,
+        capacity,
+        remaining,
+        retry_after_ms,
+        next_after_ms,
+        reset_after_ms,
+        mark: 0,
+    };
     LimitReports { reported: 0, limits: [numbers].into_iter().collect() }
 }
 
@@ -237,6 +246,9 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
             buffer[4] = double(decision.retry_after_ms);
             buffer[5] = double(decision.reset_after_ms);
             buffer[6] = double(decision.capacity);
+            buffer[7] = double(decision.next_after_ms);
+            buffer[8] = double(decision.retry_at_ms);
+            buffer[9] = double(decision.reset_at_ms);
         }
         // The call was queued.
         Ok(None) => buffer[0] = 0.0,
@@ -266,7 +278,12 @@ pub(crate) fn encode_execution(
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
     let details = ResponseDetails { reports, blocks, held, scheduled };
-    ([code, epoch_ms(decision.at), from, reported, units, reset_after, 0.0], details)
+    let [next_after, retry_at, reset_at] =
+        [decision.next_after_ms, decision.retry_at_ms, decision.reset_at_ms].map(double);
+    let at = epoch_ms(decision.at);
+    let doubles =
+        [code, at, from, reported, units, reset_after, 0.0, next_after, retry_at, reset_at];
+    (doubles, details)
 }
 
 /// Adds `by` to the offset of the reports, if the response has any.
@@ -285,12 +302,15 @@ fn copy_chunks<const N: usize>(buffer: &mut [f64], parts: impl Iterator<Item = [
 }
 
 fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
-    let &LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms, mark } = numbers;
+    let &LimitReport { limit, capacity, remaining, retry_after_ms, mark, .. } = numbers;
+    let &LimitReport { next_after_ms, reset_after_ms, .. } = numbers;
     let retry_after = match mark {
         0 => retry_after_ms.map_or(NEVER, double),
         mark => double(mark),
     };
-    [double(limit), double(remaining), retry_after, double(reset_after_ms), double(capacity)]
+    let [limit, remaining, reset_after, capacity, next_after] =
+        [limit, remaining, reset_after_ms, capacity, next_after_ms].map(double);
+    [limit, remaining, retry_after, reset_after, capacity, next_after]
 }
 
 fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {

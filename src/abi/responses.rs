@@ -22,7 +22,7 @@ impl FlushResponses {
     }
 
     /// Adds the doubles of a response. Limit reports go to `details`, which follow all
-    /// responses: so the n-th response always begins at six times n. Only a take under a single
+    /// responses: so the n-th response always begins at n times its length. Only a take under a single
     /// limit without a name has no reports, unless its key is blocked.
     pub(crate) fn push(
         &mut self,

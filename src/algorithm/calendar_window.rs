@@ -10,6 +10,9 @@
 //! the end only when a window opens, and an open window keeps its end. So processes with different
 //! time zone data neither reset nor extend each other's windows.
 //!
+//! The allowance of a window is renewed at its end, also if no call has opened it. So the reset time
+//! of a key is the end of the window that contains now.
+//!
 //! **Changed numbers.** A count is compared with the limit of the policy that decides. This law
 //! holds across a change of limit, windows, time zone or time zone data, also with several versions
 //! side by side: each window that was opened admits at most the larger limit, and ends at a
@@ -36,7 +39,7 @@ use super::{
 use crate::calendar::Calendar;
 #[cfg(feature = "zones")]
 use crate::calendar::Every;
-use crate::time::Micros;
+use crate::time::{MICROS_PER_MILLI, Micros};
 
 /// `limit` units in each window of a calendar.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +121,12 @@ impl Algorithm for CalendarWindow {
     #[inline]
     fn remaining(&self, state: &WindowState, now: Micros) -> u64 {
         self.limit.saturating_sub(state.used(now))
+    }
+
+    #[inline]
+    fn reset_at(&self, state: &WindowState, now: Micros) -> Micros {
+        let end = state.reset_at();
+        if end > now { end } else { self.calendar.end_after(now) * MICROS_PER_MILLI }
     }
 
     #[inline]

@@ -79,6 +79,9 @@ pub struct LimitStatus {
     /// The first time at which the cost would be admitted, if this limit refused it; otherwise any
     /// time up to now.
     pub retry_at: Micros,
+    /// The first time at which a cost of 1 would be admitted; any time up to now if it would be
+    /// admitted now.
+    pub next_at: Micros,
     /// From this time on the key is fresh.
     pub reset_at: Micros,
     /// The mark of the key, if this policy admitted the call: see
@@ -219,10 +222,17 @@ pub trait Algorithm {
     /// Called only after a call was [`Outcome::Refused`] at `now`, with the state after that call.
     fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
 
-    /// From this time on the key is fresh under this policy. Under other numbers it is fresh no
-    /// later than at [`KeyState::reset_at`].
+    /// The first time at which a cost of 1 would be admitted if no other call came; any time up to
+    /// `now` if it would be admitted now. `remaining` is that of the state at `now`.
     #[inline]
-    fn reset_at(&self, state: &Self::State) -> Micros {
+    fn next_at(&self, state: &Self::State, now: Micros, remaining: u64) -> Micros {
+        if remaining > 0 { 0 } else { self.retry_at(state, now, 1) }
+    }
+
+    /// From this time on the key has its full allowance under this policy, whose clock is at `now`.
+    /// Under other numbers it is fresh no later than at [`KeyState::reset_at`].
+    #[inline]
+    fn reset_at(&self, state: &Self::State, _now: Micros) -> Micros {
         state.reset_at()
     }
 
@@ -262,12 +272,14 @@ pub(crate) fn single_limit_status<A: Algorithm + ?Sized>(
     outcome: Outcome,
 ) -> LimitStatuses {
     let refused = outcome == Outcome::Refused;
+    let remaining = algorithm.remaining(state, now);
     let alone = LimitStatus {
         limit: algorithm.limit(),
         capacity: algorithm.capacity(),
-        remaining: algorithm.remaining(state, now),
+        remaining,
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
-        reset_at: algorithm.reset_at(state),
+        next_at: algorithm.next_at(state, now, remaining),
+        reset_at: algorithm.reset_at(state, now),
         mark: 0,
     };
     LimitStatuses::from_iter([alone])

@@ -6,13 +6,17 @@ use crate::time::{MAX_SAFE, Micros, end_of};
 pub const MAX_BAN_LENGTHS: usize = 16;
 
 /// The indices of a rule's numbers.
-const AFTER: usize = 0;
-const WITHIN: usize = 1;
-const FORGET: usize = 2;
-const FIRST_LENGTH: usize = 3;
+const TARGET: usize = 0;
+const AFTER: usize = 1;
+const WITHIN: usize = 2;
+const FORGET: usize = 3;
+const FIRST_LENGTH: usize = 4;
+
+/// The most policies that can be a target.
+const MAX_POLICIES: u64 = 8;
 
 /// The rule for bans. A refused call is a *strike* against its key, under each policy that refuses
-/// it. The key is banned when it has [`after`](Self::after) strikes within a window. The window
+/// it; or against the key of the [`target`](Self::target), once. The key is banned when it has [`after`](Self::after) strikes within a window. The window
 /// starts with the first strike, and the next window with the first strike after its end.
 ///
 /// A ban is a block whose length grows with each ban: see [`lengths`](Self::lengths). Only calls
@@ -25,7 +29,7 @@ const FIRST_LENGTH: usize = 3;
 /// the end of an override that the last refusal named as the retry time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BanRule {
-    /// `after`, `within`, `forget` and the lengths.
+    /// The target, `after`, `within`, `forget` and the lengths.
     numbers: Box<[u64]>,
     policies: u8,
 }
@@ -60,17 +64,18 @@ pub struct Ban {
 impl BanRule {
     /// A rule.
     ///
-    /// `numbers` are [`after`](Self::after), [`within`](Self::within), [`forget`](Self::forget) and
-    /// the [`lengths`](Self::lengths). `policies` has a bit for each policy of the limiter, from the
+    /// `numbers` are 1 plus the [`target`](Self::target) or 0 without one, [`after`](Self::after),
+    /// [`within`](Self::within), [`forget`](Self::forget) and the [`lengths`](Self::lengths). `policies` has a bit for each policy of the limiter, from the
     /// lowest: whether its refusals are strikes.
     ///
-    /// Returns `None` unless there are 1 to [`MAX_BAN_LENGTHS`] lengths, a policy, and numbers from 1
-    /// to 2^53 − 1.
+    /// Returns `None` unless there are 1 to [`MAX_BAN_LENGTHS`] lengths, a policy, a target of at most 7,
+    /// and other numbers from 1 to 2^53 − 1.
     #[must_use]
     pub fn new(policies: u32, numbers: &[u64]) -> Option<Self> {
         let count = FIRST_LENGTH + 1..=FIRST_LENGTH + MAX_BAN_LENGTHS;
         let are_numbers = count.contains(&numbers.len())
-            && numbers.iter().all(|number| (1..=MAX_SAFE).contains(number));
+            && numbers[TARGET] <= MAX_POLICIES
+            && numbers[AFTER..].iter().all(|number| (1..=MAX_SAFE).contains(number));
         let policies = policies.try_into().ok().filter(|&policies| policies > 0 && are_numbers)?;
         Some(Self { numbers: numbers.into(), policies })
     }
@@ -85,6 +90,19 @@ impl BanRule {
     #[must_use]
     pub fn policies(&self) -> u8 {
         self.policies
+    }
+
+    /// The number of the policy whose key gets the strikes of all policies. `None` if each refusing
+    /// policy gives a strike against its own key.
+    #[must_use]
+    pub fn target(&self) -> Option<usize> {
+        usize::try_from(self.numbers[TARGET]).ok()?.checked_sub(1)
+    }
+
+    /// Whether refusals may be strikes against the key of the policy with this number.
+    #[must_use]
+    pub fn may_ban(&self, policy: usize) -> bool {
+        self.target().map_or_else(|| self.applies_to(policy), |target| target == policy)
     }
 
     /// The strikes for a ban.
@@ -193,7 +211,7 @@ mod tests {
     const MINUTE: Micros = 60_000_000;
 
     /// 3 strikes within 10 minutes; 1 and 5 minutes long; forgotten after 100 minutes.
-    const NUMBERS: [u64; 5] = [3, 10 * MINUTE, 100 * MINUTE, MINUTE, 5 * MINUTE];
+    const NUMBERS: [u64; 6] = [0, 3, 10 * MINUTE, 100 * MINUTE, MINUTE, 5 * MINUTE];
 
     fn rule() -> BanRule {
         BanRule::new(0b101, &NUMBERS).unwrap()
@@ -271,18 +289,30 @@ mod tests {
     }
 
     #[test]
+    fn a_target_gets_the_strikes_of_all_policies() {
+        let mut numbers = NUMBERS;
+        assert_eq!(rule().target(), None);
+        assert_eq!([0, 1, 2].map(|policy| rule().may_ban(policy)), [true, false, true]);
+        numbers[TARGET] = 2;
+        let rule = BanRule::new(0b101, &numbers).unwrap();
+        assert_eq!(rule.target(), Some(1));
+        assert_eq!([0, 1, 2].map(|policy| rule.may_ban(policy)), [false, true, false]);
+    }
+
+    #[test]
     fn numbers_outside_their_ranges_are_no_rule() {
         let with = |index: usize, number| {
             let mut numbers = NUMBERS;
             numbers[index] = number;
             BanRule::new(1, &numbers)
         };
-        for index in 0..5 {
+        assert_eq!(with(TARGET, MAX_POLICIES + 1), None);
+        for index in AFTER..6 {
             assert_eq!(with(index, 0), None, "{index}");
             assert_eq!(with(index, MAX_SAFE + 1), None, "{index}");
         }
-        assert!(BanRule::new(255, &[1; 3 + MAX_BAN_LENGTHS]).is_some());
-        for (policies, numbers) in [(0, 5), (256, 5), (1, 3), (1, 0), (1, 4 + MAX_BAN_LENGTHS)] {
+        assert!(BanRule::new(255, &[1; 4 + MAX_BAN_LENGTHS]).is_some());
+        for (policies, numbers) in [(0, 6), (256, 6), (1, 4), (1, 0), (1, 5 + MAX_BAN_LENGTHS)] {
             assert_eq!(BanRule::new(policies, &vec![1; numbers]), None, "{policies} {numbers}");
         }
     }

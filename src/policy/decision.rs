@@ -46,8 +46,15 @@ pub struct Decision {
     /// Of an admitted call it is the mark of the key, which a refund needs: 0 for a key without one
     /// (see [`Mark`](crate::policy::mark::Mark)). A field of its own would slow down every call.
     pub retry_after_ms: u64,
-    /// Milliseconds, rounded up, until the key is fresh.
+    /// Milliseconds, rounded up, until a call of cost 1 would be admitted if no other call came.
+    pub next_after_ms: u64,
+    /// Milliseconds, rounded up, until the key has its full allowance.
     pub reset_after_ms: u64,
+    /// The time of `retry_after_ms` in epoch milliseconds, rounded up: the sum of rounded numbers
+    /// could be 1 too large. `at` for a call that is admitted or can never be.
+    pub retry_at_ms: u64,
+    /// The time of `reset_after_ms` in epoch milliseconds, rounded up.
+    pub reset_at_ms: u64,
     /// The time of the decision.
     pub at: Micros,
 }
@@ -78,13 +85,18 @@ pub fn to_decision<A: Algorithm>(
     if policy.named_limits() > 0 {
         return decision_of_limits(&policy.limit_statuses(state, now, cost, outcome), now, outcome);
     }
+    let remaining = policy.remaining(state, now);
+    let reset_at = policy.reset_at(state, now);
     let decision = Decision {
         status: Status::Allowed,
         limit: policy.limit(),
         capacity: policy.capacity(),
-        remaining: policy.remaining(state, now),
+        remaining,
         retry_after_ms: 0,
-        reset_after_ms: millis_until(policy.reset_at(state), now),
+        next_after_ms: millis_until(policy.next_at(state, now, remaining), now),
+        reset_after_ms: millis_until(reset_at, now),
+        retry_at_ms: whole_millis(now),
+        reset_at_ms: whole_millis(reset_at.max(now)),
         at: now,
     };
     match outcome {
@@ -94,8 +106,10 @@ pub fn to_decision<A: Algorithm>(
             Decision { status, retry_after_ms: policy.mark(state), ..decision }
         }
         Outcome::Refused => {
-            let retry_after_ms = millis_until(policy.retry_at(state, now, cost), now);
-            Decision { status: Status::Refused, retry_after_ms, ..decision }
+            let retry_at = policy.retry_at(state, now, cost);
+            let (retry_after_ms, retry_at_ms) =
+                (millis_until(retry_at, now), whole_millis(retry_at));
+            Decision { status: Status::Refused, retry_after_ms, retry_at_ms, ..decision }
         }
         Outcome::Impossible => Decision { status: Status::Impossible, ..decision },
     }
@@ -127,6 +141,11 @@ pub(crate) fn decision_of_status(
         Status::Refused | Status::Blocked => (status, millis_until(limit.retry_at, now)),
         Status::Impossible => (status, 0),
     };
+    let retry_at = match status {
+        Status::Refused | Status::Blocked => limit.retry_at.max(now),
+        Status::Allowed | Status::AllowedLast | Status::Impossible => now,
+    };
+    let next_at = statuses.iter().map(|limit| limit.next_at).max().unwrap_or_default();
     let reset_at = statuses.iter().map(|limit| limit.reset_at).max().unwrap_or_default();
     Decision {
         status,
@@ -134,7 +153,10 @@ pub(crate) fn decision_of_status(
         capacity: limit.capacity,
         remaining: limit.remaining,
         retry_after_ms,
+        next_after_ms: millis_until(next_at, now),
         reset_after_ms: millis_until(reset_at, now),
+        retry_at_ms: whole_millis(retry_at),
+        reset_at_ms: whole_millis(reset_at.max(now)),
         at: now,
     }
 }

@@ -186,13 +186,15 @@ impl Policy {
             }
             return self.charge(state, now, cost);
         };
-        let mark = marked.mark;
+        let mut mark = marked.mark;
         let mut inner = mem::replace(&mut marked.state, State::NONE);
         if !self.is_own(&inner) {
             inner = self.initial_state();
         }
         if cost > 0 {
             self.normalize(&mut inner, now);
+            // As if the state had been normalized before the call.
+            mark.last_until(inner.reset_at());
         }
         let rewrites = self.rewrites(inner.unmarked(), now);
         let outcome = self.charge(&mut inner, now, cost);

@@ -368,10 +368,10 @@ impl Algorithm for Policy {
     }
 
     #[inline]
-    fn reset_at(&self, state: &State) -> Micros {
-        with_algorithm!(self, state, algorithm, own => algorithm.reset_at(own), else {
+    fn reset_at(&self, state: &State, now: Micros) -> Micros {
+        with_algorithm!(self, state, algorithm, own => algorithm.reset_at(own, now), else {
             match state {
-                State::Marked(marked) => self.reset_at(&marked.state),
+                State::Marked(marked) => self.reset_at(&marked.state, now),
                 _ => algorithm::KeyState::reset_at(state),
             }
         })

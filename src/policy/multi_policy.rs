@@ -57,7 +57,9 @@ pub struct LimitReport {
     /// Milliseconds, rounded up, after which this limit would admit the cost if no other call came.
     /// 0 if it admits the cost and its key is not blocked, `None` if it can never admit it.
     pub retry_after_ms: Option<u64>,
-    /// Milliseconds, rounded up, until the key is fresh under this limit.
+    /// Milliseconds, rounded up, until this limit would admit a cost of 1 if no other call came.
+    pub next_after_ms: u64,
+    /// Milliseconds, rounded up, until the key has its full allowance under this limit.
     pub reset_after_ms: u64,
     /// The mark of the key, if the call was admitted, else 0: see
     /// [`Mark`](crate::policy::mark::Mark).
@@ -89,6 +91,7 @@ impl PolicyOutcome {
         let changes_at = self.changes_at.unwrap_or(Micros::MAX);
         self.statuses.iter().map(move |limit| LimitStatus {
             retry_at: limit.retry_at.min(changes_at).max(until),
+            next_at: limit.next_at.min(changes_at).max(until),
             reset_at: limit.reset_at.max(until),
             ..*limit
         })
@@ -114,6 +117,7 @@ impl LimitReports {
             capacity: limit.capacity,
             remaining: limit.remaining,
             retry_after_ms: (cost <= limit.capacity).then(|| millis_until(limit.retry_at, now)),
+            next_after_ms: millis_until(limit.next_at, now),
             reset_after_ms: millis_until(limit.reset_at, now),
             mark: if is_allowed { limit.mark } else { 0 },
         };

@@ -20,7 +20,7 @@ export interface BanningOptions {
  * that deserves it.
  *
  * A refused call is a *strike* against its key. Of several policies with a `per`, the strike is
- * against the key of each policy that refuses. The key is banned when it has `after` strikes within
+ * against the key of each policy that refuses, or against that of `ban.per`. The key is banned when it has `after` strikes within
  * `within`. The call of the last strike has already `status: 'blocked'`, and `ban` in its decision.
  *
  * **No strikes:** calls on a key that is blocked or banned; costs above the limit (`impossible`);
@@ -57,6 +57,12 @@ export interface BanOptions {
    * `per: 'global'`.
    */
   readonly policies?: readonly string[]
+  /**
+   * The key dimension whose key gets the strike of each refused call, whichever of `policies` refuses: with
+   * `per: 'ip'` refusals by the limit of an account ban the address that asked, and not the account. One of
+   * the policies must have the same `per`. Default: the key of each policy that refuses.
+   */
+  readonly per?: string
 }
 
 const MAX_LENGTHS = 16
@@ -75,9 +81,9 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
   if (ban === undefined) {
     return undefined
   }
-  const names = ['after', 'within', 'for', 'forget', 'policies'] as const
+  const names = ['after', 'within', 'for', 'forget', 'policies', 'per'] as const
   const given = optionsOf('INVALID_OPTION', 'ban', ban, names)
-  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET, policies } = given
+  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET, policies, per } = given
   const strikes = wholeNumber('INVALID_OPTION', 'ban.after', after, 1)
   if (within === undefined && strikes > 1) {
     const rule = "must be given if after is above 1: the time in which strikes count, such as '10m'"
@@ -89,6 +95,7 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
     forgetUs: durationUsOf('RateLimiter', 'ban.forget', forget),
     lengthsUs: lengthsOf(lengths),
     ...(policies === undefined ? {} : { policies: namesOf(policies) }),
+    ...(per === undefined ? {} : { per: dimensionOf(per) }),
   }
 }
 
@@ -108,7 +115,22 @@ export function withBanRule(policySets: readonly PolicySet[], ban: BanRule | und
     const rule = isSingle ? 'is for several policies by name' : `must name some of ${own.map(shown).join(', ')}`
     throw invalid('INVALID_OPTION', 'ban.policies', rule, unknown)
   }
+  const dimensions = policies.flatMap(({ policy: { per } }) => (per === undefined || per === 'global' ? [] : [per]))
+  if (ban.per !== undefined && !dimensions.includes(ban.per)) {
+    const rule =
+      dimensions.length === 0
+        ? 'is for several policies with a per'
+        : `must be the per of a policy: one of ${[...new Set(dimensions)].map(shown).join(', ')}`
+    throw invalid('INVALID_OPTION', 'ban.per', rule, ban.per)
+  }
   return policySets.map((policySet) => ({ ...policySet, ban }))
+}
+
+function dimensionOf(per: unknown): string {
+  if (typeof per !== 'string') {
+    throw invalid('INVALID_OPTION', 'ban.per', 'must be the per of a policy', per)
+  }
+  return per
 }
 
 function namesOf(policies: unknown): readonly string[] {

@@ -25,7 +25,19 @@ export interface PolicyNumbers {
    * then on the limiter's own numbers decide.
    */
   readonly retryAfterMs: number | null
-  /** Whole milliseconds, rounded up, until the key is back in its initial state. */
+  /**
+   * Whole milliseconds, rounded up, until a call of cost 1 would be admitted if no other call came: 0
+   * if `remaining` is at least 1. So the decision that took the last unit tells when the next one
+   * comes. Under `concurrency` it is the time until a permit expires, if none is released or renewed.
+   *
+   * It holds as long as `retryAfterMs` does.
+   */
+  readonly nextAfterMs: number
+  /**
+   * Whole milliseconds, rounded up, until the key has its full allowance again. Under
+   * `calendarWindow` it is the time until the window ends, also if no call was counted in it; under
+   * all other policies 0 for a key in its initial state.
+   */
   readonly resetAfterMs: number
 }
 
@@ -41,11 +53,14 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
    */
   readonly at: number
   /**
-   * `at` + `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock; `null` if
-   * the call can never be admitted.
+   * The time of `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock; `null`
+   * if the call can never be admitted.
    */
   readonly retryAt: number | null
-  /** `at` + `resetAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. */
+  /**
+   * The time of `resetAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. Under
+   * windows it is exactly their end.
+   */
   readonly resetAt: number
   /**
    * The origin of the decision: `'store'`; `'cache'` for a refusal that this process knew already
@@ -58,8 +73,8 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
    * the units and the time that this process has used since.
    *
    * With `'none'` nothing was counted. `policy` is the first limit, `used`, `remaining` and
-   * `resetAfterMs` are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` of a refused call is
-   * 1000: a time to try again, not a prediction.
+   * `resetAfterMs` are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` and
+   * `nextAfterMs` of a refused call are 1000: a time to try again, not a prediction.
    */
   readonly source: 'store' | 'cache' | 'lease' | 'fallback' | 'none'
   /**
@@ -93,7 +108,7 @@ export interface Refused<N extends string = string> extends DecisionBase<N> {
    * millisecond earlier it would be refused. With `source` `'none'` a time to try again.
    */
   readonly retryAfterMs: number
-  /** `at` + {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
+  /** The time of {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
   readonly retryAt: number
 }
 
@@ -113,7 +128,7 @@ export interface Blocked<N extends string = string> extends DecisionBase<N> {
   readonly status: 'blocked'
   /** Whole milliseconds, rounded up, until the block has ended and the cost fits. */
   readonly retryAfterMs: number
-  /** `at` + {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
+  /** The time of {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
   readonly retryAt: number
   /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
   readonly ban?: BanInForce

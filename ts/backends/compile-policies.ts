@@ -15,10 +15,12 @@ export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePo
   if (ban === undefined) {
     return compiled
   }
-  const { after, withinUs, forgetUs, lengthsUs } = ban
+  const { after, withinUs, forgetUs, lengthsUs, per } = ban
   const gives = ({ name, policy }: PolicyEntry) => ban.policies?.includes(name) ?? policy.per !== 'global'
   const bits = policies.reduce((all, entry, index) => (gives(entry) ? all | (1 << index) : all), 0)
-  return translated('INVALID_OPTION', 'ban', () => compiled.withBan(bits, [after, withinUs, forgetUs, ...lengthsUs]))
+  const target = per === undefined ? 0 : policies.findIndex(({ policy }) => policy.per === per) + 1
+  const numbers = [target, after, withinUs, forgetUs, ...lengthsUs]
+  return translated('INVALID_OPTION', 'ban', () => compiled.withBan(bits, numbers))
 }
 
 function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {

@@ -6,9 +6,18 @@ export function numbersOf(
   capacity: number,
   remaining: number,
   retryAfterMs: number | null,
+  nextAfterMs: number,
   resetAfterMs: number,
 ): PolicyNumbers {
-  return { limit, capacity, used: capacity - remaining, remaining, retryAfterMs, resetAfterMs }
+  return { limit, capacity, used: capacity - remaining, remaining, retryAfterMs, nextAfterMs, resetAfterMs }
+}
+
+/** The times of a decision, over all policies. */
+export interface DecisionTimes extends Pick<Decision, 'retryAfterMs' | 'nextAfterMs' | 'resetAfterMs'> {
+  /** Default: from `retryAfterMs`, which may be 1 ms late. */
+  readonly retryAt?: number | null
+  /** Default: from `resetAfterMs`, which may be 1 ms late. */
+  readonly resetAt?: number
 }
 
 /**
@@ -18,18 +27,19 @@ export function numbersOf(
  * so JavaScript engines keep one hidden class for all of them.
  *
  * @param reported - The numbers of the policy that the decision reports.
- * @param resetAfterMs - The time until the key is fresh under all policies.
  */
 export function decisionOf(
   status: Decision['status'],
   policy: string,
   { limit, capacity, used, remaining }: PolicyNumbers,
-  retryAfterMs: number | null,
-  resetAfterMs: number,
+  times: DecisionTimes,
   policies: { readonly [name: string]: PolicyNumbers },
   at: number,
   source: Decision['source'],
 ): Decision {
+  const { retryAfterMs, nextAfterMs, resetAfterMs } = times
+  const { retryAt = retryAfterMs === null ? null : wholeTime(at, retryAfterMs) } = times
+  const { resetAt = wholeTime(at, resetAfterMs) } = times
   return {
     allowed: status === 'allowed' || status === 'allowed-last',
     status,
@@ -39,16 +49,17 @@ export function decisionOf(
     used,
     remaining,
     retryAfterMs,
+    nextAfterMs,
     resetAfterMs,
     policies,
     at,
-    retryAt: retryAfterMs === null ? null : wholeTime(at, retryAfterMs),
-    resetAt: wholeTime(at, resetAfterMs),
+    retryAt,
+    resetAt,
     source,
   } as Decision
 }
 
 /** The time some milliseconds after another, in whole epoch milliseconds, rounded up. */
-export function wholeTime(at: number, ms: number): number {
+function wholeTime(at: number, ms: number): number {
   return Math.ceil(at + ms)
 }

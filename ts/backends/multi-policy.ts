@@ -7,14 +7,15 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.j
 /**
  * Responses with several named limits; `src/abi/response.rs` writes them.
  *
- * Such a response also begins with seven doubles: code, time, offset of the limits' numbers, index
- * of the reported limit, units of an operation, reset after, 0. Each limit has five doubles: limit,
- * remaining, retry after (below 0 if the cost can never be admitted), reset after, capacity. If the code has
+ * Such a response also begins with ten doubles: code, time, offset of the limits' numbers, index of
+ * the reported limit, units of an operation, reset after, 0, next after, retry time, reset time. Each
+ * limit has six doubles: limit, remaining, retry after (below 0 if the cost can never be admitted),
+ * reset after, capacity, next after. If the code has
  * {@link BLOCKED_OFFSET}, two doubles follow for each limit: the number of the ban's length or 0, and the
  * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
  * follow.
  */
-const LIMIT_LENGTH = 5
+const LIMIT_LENGTH = 6
 
 /** The doubles of a response with `limits` limits. */
 export function responseLengthOf(limits: number): number {
@@ -60,22 +61,22 @@ export function multiLimitDecisionAt(
       smallInteger(responses[at + 4] as number),
       smallInteger(responses[at + 1] as number),
       retryAfterMs < 0 ? null : retryAfterMs,
+      smallInteger(responses[at + 5] as number),
       smallInteger(responses[at + 3] as number),
     )
     at += LIMIT_LENGTH
   }
   const policy = names[responses[start + 3] as number] as string
   const reported = policies[policy] as PolicyNumbers
-  const decision = decisionOf(
-    status,
-    policy,
-    reported,
-    status === 'impossible' ? null : reported.retryAfterMs,
-    smallInteger(responses[start + 5] as number),
-    policies,
-    responses[start + 1] as number,
-    'store',
-  )
+  const isImpossible = status === 'impossible'
+  const times = {
+    retryAfterMs: isImpossible ? null : reported.retryAfterMs,
+    nextAfterMs: smallInteger(responses[start + 7] as number),
+    resetAfterMs: smallInteger(responses[start + 5] as number),
+    retryAt: isImpossible ? null : (responses[start + 8] as number),
+    resetAt: responses[start + 9] as number,
+  }
+  const decision = decisionOf(status, policy, reported, times, policies, responses[start + 1] as number, 'store')
   if (marks !== undefined) {
     withMarks(decision, marks)
   }

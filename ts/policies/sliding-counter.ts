@@ -41,6 +41,9 @@ export interface SlidingCounterOptions<S extends string = string> {
  * current and the previous window are at most `limit`. The last unit of a full window comes back at
  * the end of the next window: with a limit of 1 this is one call in every other window.
  *
+ * For a limit below 20 use `gcra`, which refuses no caller whose calls are evenly spaced and below the
+ * limit. This counter refuses some of them above `limit` − 2 units per window.
+ *
  * For large quotas over long windows, if the edge of a fixed window matters and a log is too large.
  * Its state is little larger than that of `gcra`, which is exact.
  *

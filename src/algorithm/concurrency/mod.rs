@@ -326,10 +326,12 @@ impl Concurrency {
         let refused = outcome == Outcome::Refused;
         let tickets = state.tickets_but(own).map(|ticket| ticket.expires_at);
         let permits = state.permits.last().map(|permit| permit.expires_at);
+        let remaining = self.remaining_for(state, now, own);
         LimitStatus {
             limit: self.limit,
             capacity: self.limit,
-            remaining: self.remaining_for(state, now, own),
+            remaining,
+            next_at: if remaining > 0 { 0 } else { self.free_at(state, now, 1, own) },
             retry_at: if refused { self.free_at(state, now, cost, own) } else { 0 },
             reset_at: tickets.chain(permits).max().unwrap_or(0),
             mark: 0,

@@ -280,6 +280,7 @@ impl SlidingLog {
                 capacity: one.limit,
                 remaining: one.limit.saturating_sub(used),
                 retry_at: if refuses { self.admits_at(log, at, one, cost, more) } else { 0 },
+                next_at: if used < one.limit { 0 } else { self.admits_at(log, at, one, 1, 0) },
                 reset_at: self.reset_under(log, one.window),
                 mark: 0,
             }
@@ -349,7 +350,7 @@ impl Algorithm for SlidingLog {
         statuses.iter().map(|one| one.retry_at).max().unwrap_or(0).max(now)
     }
 
-    fn reset_at(&self, log: &LogState) -> Micros {
+    fn reset_at(&self, log: &LogState, _now: Micros) -> Micros {
         self.reset_under(log, self.longest)
     }
 

@@ -29,7 +29,7 @@ fn an_entry_counts_for_exactly_a_window() {
     assert_eq!((two.retry_at(&state, 109, 1), two.retry_at(&state, 109, 2)), (110, 160));
     assert_eq!(two.charge(&mut state, 110, 1), Admitted);
     assert_eq!((two.remaining(&state, 159), two.remaining(&state, 160)), (0, 1));
-    assert_eq!((two.reset_at(&state), state.reset_at()), (210, 110 + 112));
+    assert_eq!((two.reset_at(&state, 0), state.reset_at()), (210, 110 + 112));
 }
 
 /// In logs keyed by their timestamp the second call replaced the first.
@@ -125,7 +125,7 @@ fn a_far_step_back_locks_a_key_for_no_longer_than_a_window() {
     let mut state = two.initial_state();
     two.charge(&mut state, 1_000_000, 1);
     assert_eq!(two.charge(&mut state, 500, 1), Refused);
-    assert_eq!((two.retry_at(&state, 500, 1), two.reset_at(&state)), (600, 600));
+    assert_eq!((two.retry_at(&state, 500, 1), two.reset_at(&state, 0)), (600, 600));
     assert_eq!(state.reset_at(), 500 + 112);
     assert_eq!(two.charge(&mut state, 600, 2), Admitted);
 }
@@ -170,7 +170,7 @@ fn other_numbers_count_the_same_entries() {
     assert_eq!(three.charge(&mut state, 50, 1), Refused);
     assert_eq!((three.remaining(&state, 99), three.remaining(&state, 100)), (0, 3));
     // The log is needed for the longest window, rounded up.
-    assert_eq!((three.reset_at(&state), state.reset_at()), (100, 1_024));
+    assert_eq!((three.reset_at(&state, 0), state.reset_at()), (100, 1_024));
 }
 
 /// The units that count must not depend on whether a store has dropped the log.

@@ -220,7 +220,7 @@ impl<'a> MultiKeyDecision<'a> {
         };
         let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };
         for number in 0..self.policy_keys.len() {
-            let may_strike = rule.applies_to(number) && self.claim_for(number);
+            let may_strike = rule.may_ban(number) && self.claim_for(number);
             if let Some(policy_key) = &mut self.policy_keys[number] {
                 policy_key.may_strike = may_strike;
             }

@@ -118,7 +118,7 @@ fn a_refused_new_key_takes_no_capacity() {
 /// Found by a test whose two keys happened to share an overflow bucket.
 #[test]
 fn a_rule_for_bans_leaves_the_last_capacity_to_a_new_key() {
-    let rule = BanRule::new(1, &[1, 1_000, 1_000, 1_000]).unwrap();
+    let rule = BanRule::new(1, &[0, 1, 1_000, 1_000, 1_000]).unwrap();
     let policies = PolicySet::from(gcra(1)).with_ban(rule);
     let store = MemoryStore::new(1, (1, 2));
     let limiter = store.open("test", policies).unwrap();

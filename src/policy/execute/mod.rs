@@ -290,9 +290,9 @@ impl PolicyEntry<'_, '_> {
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     }
 
-    /// Counts a strike, if the rule applies to this policy. It may ban the key.
+    /// Counts a strike. It may ban the key.
     fn strike(&mut self, rule: &BanRule, now: Micros) {
-        if self.part.may_strike && rule.applies_to(self.number) {
+        if self.part.may_strike {
             let metadata = &mut *self.part.metadata;
             let in_force = metadata.numbers.as_ref().filter(|numbers| numbers.until > now);
             let changes_at = in_force.map(|numbers| numbers.until);
@@ -326,9 +326,10 @@ fn take(
     if let ([entry], false) = (&mut *entries, blocked) {
         // This also serves a policy that counts refused calls: such a policy is the only one.
         let outcome = entry.charge(now, cost);
-        if let (Some(rule), Outcome::Refused) = (ban, outcome) {
-            entry.strike(rule, now);
+        if let Some(rule) = ban {
+            strike(entries, &[outcome], rule, now);
         }
+        let entry = &mut entries[0];
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
         if units > 0 {
             entry.part.metadata.bans.excused_from = 0;
@@ -363,11 +364,7 @@ fn take_normalized(
         }
     }
     if let Some(rule) = ban.filter(|_| may && !outcomes.contains(&Outcome::Impossible)) {
-        for (entry, _) in
-            entries.iter_mut().zip(&outcomes).filter(|(_, outcome)| **outcome == Outcome::Refused)
-        {
-            entry.strike(rule, now);
-        }
+        strike(entries, &outcomes, rule, now);
     }
     let outcomes = entries
         .iter()
@@ -378,6 +375,27 @@ fn take_normalized(
         Response::of_policies(policies, &outcomes, now, cost),
         if takes { cost } else { 0 },
     )
+}
+
+/// Counts the refusals of a call as strikes: one against the key of each policy that refuses, or one
+/// against that of the rule's target.
+fn strike(entries: &mut [PolicyEntry<'_, '_>], outcomes: &[Outcome], rule: &BanRule, now: Micros) {
+    let refuses = |(entry, outcome): (&PolicyEntry<'_, '_>, &Outcome)| {
+        *outcome == Outcome::Refused && rule.applies_to(entry.number)
+    };
+    if let Some(target) = rule.target() {
+        if entries.iter().zip(outcomes).any(refuses)
+            && let Some(entry) = entries.iter_mut().find(|entry| entry.number == target)
+        {
+            entry.strike(rule, now);
+        }
+        return;
+    }
+    for (entry, outcome) in entries.iter_mut().zip(outcomes) {
+        if refuses((entry, outcome)) {
+            entry.strike(rule, now);
+        }
+    }
 }
 
 fn take_up_to(

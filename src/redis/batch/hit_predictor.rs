@@ -74,7 +74,10 @@ mod tests {
             capacity: limit,
             remaining,
             retry_after_ms: 0,
+            next_after_ms: 0,
             reset_after_ms: 9,
+            retry_at_ms: 1,
+            reset_at_ms: 10,
             at: 7,
         };
         HitPredictor::is_hit(&window, &decision.into())
@@ -124,6 +127,7 @@ mod tests {
                     capacity: 5,
                     remaining,
                     retry_at: 0,
+                    next_at: 0,
                     reset_at: 0,
                     mark: 0,
                 }]

@@ -6,7 +6,7 @@ use crate::algorithm::{Algorithm as _, LimitStatus, LogLimit, SlidingLog};
 use crate::policy::Policy;
 
 /// The number of doubles of a limit's status.
-const STATUS_LEN: usize = 4;
+const STATUS_LEN: usize = 5;
 
 impl Codec for SlidingLog {
     fn algorithm(&self) -> ScriptAlgorithm {
@@ -55,13 +55,8 @@ impl Codec for SlidingLog {
 
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
-        let status = |&[limit, remaining, retry_at, reset_at]: &[u64; STATUS_LEN]| LimitStatus {
-            limit,
-            capacity: limit,
-            remaining,
-            retry_at,
-            reset_at,
-            mark: 0,
+        let status = |&[limit, remaining, retry_at, next_at, reset_at]: &[u64; STATUS_LEN]| {
+            LimitStatus { limit, capacity: limit, remaining, retry_at, next_at, reset_at, mark: 0 }
         };
         rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
     }

@@ -34,7 +34,7 @@ impl Codec for SlidingWindow {
     }
 
     fn state_len(&self) -> usize {
-        4
+        5
     }
 
     fn other_parameters_len(&self) -> usize {
@@ -42,12 +42,13 @@ impl Codec for SlidingWindow {
     }
 
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
-        let &[limit, remaining, retry_at, reset_at] = state else { return None };
+        let &[limit, remaining, retry_at, next_at, reset_at] = state else { return None };
         Some(ReplyState::Statuses(vec![LimitStatus {
             limit,
             capacity: limit,
             remaining,
             retry_at,
+            next_at,
             reset_at,
             mark: 0,
         }]))

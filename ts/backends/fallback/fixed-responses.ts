@@ -111,12 +111,13 @@ export class FixedResponses implements FallbackResponder {
 
   #decision(): Decision {
     const retryAfterMs = this.#isAllowed ? 0 : RETRY_AFTER_MS
+    const times = { retryAfterMs, nextAfterMs: retryAfterMs, resetAfterMs: 0 }
     const numbers = this.#limits.map(({ name, limit, capacity }) => {
-      return [name, { limit, capacity, used: 0, remaining: 0, retryAfterMs, resetAfterMs: 0 }] as const
+      return [name, { limit, capacity, used: 0, remaining: 0, ...times }] as const
     })
     const [policy, reported] = numbers[0] as (typeof numbers)[number]
     const status = this.#isAllowed ? 'allowed' : 'refused'
-    return decisionOf(status, policy, reported, retryAfterMs, 0, Object.fromEntries(numbers), Date.now(), 'none')
+    return decisionOf(status, policy, reported, times, Object.fromEntries(numbers), Date.now(), 'none')
   }
 }
 

@@ -82,10 +82,13 @@ export class Lease {
 
   /** The decision on a call that has just used units. */
   decisionAt(now: number): Decision {
-    const { at, policy, policies, resetAfterMs } = this.#decision
+    const { at, policy, policies, resetAfterMs, resetAt } = this.#decision
     const [ms, { left }] = [now - this.#receivedAt, this]
-    const numbersNow = ({ limit, capacity, remaining, resetAfterMs }: PolicyNumbers): PolicyNumbers =>
-      numbersOf(limit, capacity, remaining + left, 0, laterMs(resetAfterMs, ms))
+    const nextMs = ({ remaining, nextAfterMs }: PolicyNumbers) => (remaining + left > 0 ? 0 : laterMs(nextAfterMs, ms))
+    const numbersNow = (numbers: PolicyNumbers): PolicyNumbers => {
+      const { limit, capacity, remaining, resetAfterMs } = numbers
+      return numbersOf(limit, capacity, remaining + left, 0, nextMs(numbers), laterMs(resetAfterMs, ms))
+    }
     let all: Record<string, PolicyNumbers>
     if (this.#policySet.isSingle) {
       // A literal name takes a fraction of the time of a computed one.
@@ -99,7 +102,13 @@ export class Lease {
     const reported = numbersNow(this.#decision)
     const status = reported.remaining > 0 ? 'allowed' : 'allowed-last'
     const time = Math.round((at + ms) * 1_000) / 1_000
-    return decisionOf(status, policy, reported, 0, laterMs(resetAfterMs, ms), all, time, 'lease')
+    const times = {
+      retryAfterMs: 0,
+      nextAfterMs: nextMs(this.#decision),
+      resetAfterMs: laterMs(resetAfterMs, ms),
+      resetAt: Math.max(resetAt, Math.ceil(time)),
+    }
+    return decisionOf(status, policy, reported, times, all, time, 'lease')
   }
 
   /** Whether the store would give nothing back: all units have drained. */
@@ -146,14 +155,15 @@ export class Lease {
 
 /** The same refusal for another call. */
 export function sameRefusal(decision: Decision, { isSingle }: PolicySet): Decision {
-  const { status, policy, retryAfterMs, resetAfterMs, policies, at, source } = decision
+  const { status, policy, policies, at, source } = decision
   // A literal name takes a fraction of the time of a computed one.
   const own = isSingle ? { default: copyOf(decision) } : copiesOf(policies)
-  return decisionOf(status, policy, decision, retryAfterMs, resetAfterMs, own, at, source)
+  return decisionOf(status, policy, decision, decision, own, at, source)
 }
 
-function copyOf({ limit, capacity, remaining, retryAfterMs, resetAfterMs }: PolicyNumbers): PolicyNumbers {
-  return numbersOf(limit, capacity, remaining, retryAfterMs, resetAfterMs)
+function copyOf(numbers: PolicyNumbers): PolicyNumbers {
+  const { limit, capacity, remaining, retryAfterMs, nextAfterMs, resetAfterMs } = numbers
+  return numbersOf(limit, capacity, remaining, retryAfterMs, nextAfterMs, resetAfterMs)
 }
 
 function copiesOf(policies: Decision['policies']): Decision['policies'] {

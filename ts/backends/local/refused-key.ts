@@ -68,11 +68,11 @@ export class RefusedKey {
 export function cachedSingleDecision(refusal: Refusal, now: number): Decision {
   const { decision, receivedAt } = refusal
   const numbers = numbersLater(decision, now - receivedAt)
-  const { retryAfterMs, resetAfterMs } = numbers
+  const times = { ...numbers, retryAt: decision.retryAt, resetAt: decision.resetAt }
   const time = timeAfter(decision.at, now - receivedAt)
   const policies = { [decision.policy]: numbers }
   const status = statusOf([refusal], now)
-  const cached = decisionOf(status, decision.policy, numbers, retryAfterMs, resetAfterMs, policies, time, 'cache')
+  const cached = decisionOf(status, decision.policy, numbers, times, policies, time, 'cache')
   return withBan(cached, [refusal], now)
 }
 
@@ -121,7 +121,7 @@ export function cachedDecision(
     const { decision, receivedAt } = refusal ?? known
     const theirs = decision.policies[name] as PolicyNumbers
     const { limit, capacity } = theirs
-    let own = refusal ? numbersLater(theirs, now - receivedAt) : numbersOf(limit, capacity, capacity, 0, 0)
+    let own = refusal ? numbersLater(theirs, now - receivedAt) : numbersOf(limit, capacity, capacity, 0, 0, 0)
     if (cost > capacity) {
       own = { ...own, retryAfterMs: null }
     }
@@ -133,17 +133,22 @@ export function cachedDecision(
   }
   const { decision, receivedAt } = reportedBy
   const one = numbers[reported] as PolicyNumbers
-  const resetAfterMs = Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs))
+  const all = Object.values(numbers)
+  const times = {
+    retryAfterMs: one.retryAfterMs,
+    nextAfterMs: Math.max(...all.map(({ nextAfterMs }) => nextAfterMs)),
+    resetAfterMs: Math.max(...all.map(({ resetAfterMs }) => resetAfterMs)),
+  }
   const time = timeAfter(decision.at, now - receivedAt)
-  const cached = decisionOf(status, reported, one, one.retryAfterMs, resetAfterMs, numbers, time, 'cache')
+  const cached = decisionOf(status, reported, one, times, numbers, time, 'cache')
   return withBan(cached, refusing, now)
 }
 
 /** The numbers after some time. */
 function numbersLater(numbers: PolicyNumbers, ms: number): PolicyNumbers {
-  const { limit, capacity, remaining, retryAfterMs, resetAfterMs } = numbers
+  const { limit, capacity, remaining, retryAfterMs, nextAfterMs, resetAfterMs } = numbers
   const retry = retryAfterMs === null ? null : later(retryAfterMs, ms)
-  return numbersOf(limit, capacity, remaining, retry, later(resetAfterMs, ms))
+  return numbersOf(limit, capacity, remaining, retry, later(nextAfterMs, ms), later(resetAfterMs, ms))
 }
 
 /** The rest of a duration after some time, in whole milliseconds, rounded up. */

@@ -194,10 +194,11 @@ function registeredText(policySets: readonly PolicySet[]): string {
   return ban === undefined ? policies : `${policies}; ${BAN_ITEM}: ${banText(ban)}`
 }
 
-function banText({ after, withinUs, forgetUs, lengthsUs, policies }: BanRule): string {
+function banText({ after, withinUs, forgetUs, lengthsUs, policies, per }: BanRule): string {
   const [within, forget, ...lengths] = [withinUs, forgetUs, ...lengthsUs].map((us) => shortDuration(us / 1_000))
   const named = policies === undefined ? '' : ` policies=${policies.join(',')}`
-  return `after=${after} within=${within} for=${lengths.join(',')} forget=${forget}${named}`
+  const target = per === undefined ? '' : ` per=${per}`
+  return `after=${after} within=${within} for=${lengths.join(',')} forget=${forget}${named}${target}`
 }
 
 /** A registered text without the rule for bans, which limiters of a prefix need not share. */

@@ -155,7 +155,8 @@ class ItemWriter implements HeaderWriter {
     for (const { limit, start } of this.#items) {
       const numbers = decision.policies[limit.name] as PolicyNumbers
       // No time helps a cost that never fits.
-      const time = numbers.retryAfterMs === null ? '' : `;t=${seconds(this.#timeOf(limit, numbers, decision))}`
+      const time =
+        numbers.retryAfterMs === null ? '' : `;t=${secondsOf(numbers, this.#timeOf(limit, numbers, decision))}`
       field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)}${time}`
     }
     set('RateLimit-Policy', this.#policy.of(decision), true)
@@ -185,7 +186,7 @@ class Draft6Writer implements HeaderWriter {
     }
     set('RateLimit-Limit', String(integer(numbers.capacity)), false)
     set('RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
-    set('RateLimit-Reset', String(seconds(waitMs(numbers))), false)
+    set('RateLimit-Reset', String(secondsOf(numbers, waitMs(numbers))), false)
   }
 }
 
@@ -197,8 +198,11 @@ class LegacyWriter implements HeaderWriter {
     const numbers = decision.policies[decision.policy] as PolicyNumbers
     set('X-RateLimit-Limit', String(numbers.capacity), false)
     set('X-RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
-    // By this process's clock, like the response's Date header. The store's clock may differ.
-    set('X-RateLimit-Reset', String(seconds(Date.now() + waitMs(numbers))), false)
+    // By this process's clock, like the response's Date header. The store's clock may differ. If it does
+    // not, the time since the decision must not move the end of a window into the next second.
+    const now = Date.now()
+    const at = Math.abs(now - decision.at) < 1_000 ? Math.floor(decision.at) : now
+    set('X-RateLimit-Reset', String(seconds(at + waitMs(numbers))), false)
   }
 }
 
@@ -209,10 +213,10 @@ function remainingOf({ status }: Decision, { remaining, retryAfterMs }: PolicyNu
 
 /**
  * The time for which a limit's numbers hold, in ms: until the same cost would fit if it was
- * refused, otherwise until the limit is fully reset.
+ * refused, until the next unit if none is left, otherwise until the limit is fully reset.
  */
-function waitMs({ retryAfterMs, resetAfterMs }: PolicyNumbers): number {
-  return retryAfterMs || resetAfterMs
+function waitMs({ retryAfterMs, nextAfterMs, resetAfterMs }: PolicyNumbers): number {
+  return retryAfterMs || nextAfterMs || resetAfterMs
 }
 
 /**
@@ -225,9 +229,10 @@ function waitMs({ retryAfterMs, resetAfterMs }: PolicyNumbers): number {
  */
 function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { source }: Decision): number {
   const { quota, unitMs, windowSeconds } = limit
-  const { capacity: ownQuota, remaining, resetAfterMs, retryAfterMs } = numbers
-  if (retryAfterMs) {
-    return retryAfterMs
+  const { capacity: ownQuota, remaining, resetAfterMs } = numbers
+  const untilNextMs = numbers.retryAfterMs || numbers.nextAfterMs
+  if (untilNextMs) {
+    return untilNextMs
   }
   if (unitMs === undefined || (ownQuota !== quota && source !== 'fallback')) {
     // The rate of an override is unknown. A fresh key has its whole window.
@@ -236,6 +241,14 @@ function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { sou
   // The embedded share of a limit has its window, and so a slower rate.
   const ownUnitMs = (unitMs * quota) / ownQuota
   return Math.max(remaining * ownUnitMs, resetAfterMs - (ownQuota - remaining - 1) * ownUnitMs)
+}
+
+/**
+ * The time for which numbers hold, in seconds, rounded up. A window of ten minutes lasts up to 600,001 ms,
+ * because it ends on a whole millisecond: these are 600 seconds, unless a client is to wait for them.
+ */
+function secondsOf({ retryAfterMs }: PolicyNumbers, millis: number): number {
+  return seconds(retryAfterMs === 0 && millis > 1_000 ? millis - 1 : millis)
 }
 
 function seconds(millis: number): number {

@@ -56,9 +56,9 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
     if (decision === undefined || name === 'default') {
       return decision
     }
-    const { status, policies, retryAfterMs, resetAfterMs, at, source, marks } = decision
+    const { status, policies, at, source, marks } = decision
     const numbers = policies.default
-    const named = decisionOf(status, name, numbers, retryAfterMs, resetAfterMs, { [name]: numbers }, at, source)
+    const named = decisionOf(status, name, numbers, decision, { [name]: numbers }, at, source)
     return marks === undefined ? named : withMarks(named, { [name]: marks.default })
   }
 }

@@ -1,14 +1,23 @@
-/** Express 5 in separate processes, under autocannon: the cost of a middleware for all requests. */
+/** Express 5 and Fastify 5 in separate processes, under autocannon: the cost of a middleware for all requests. */
 import { fire } from './cannon.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
 import { startServer } from './serving.mjs'
 
-export const title = 'Middleware: Express, one server process, 64 connections of autocannon'
+export const title = 'Middleware: Express and Fastify, one server process, 64 connections of autocannon'
 
 /** The packages in the comparison, whose versions are reported. */
-export const peers = ['express', 'autocannon', 'express-rate-limit', 'rate-limit-redis', 'ioredis', 'redis']
+export const peers = [
+  'express',
+  'fastify',
+  'autocannon',
+  'express-rate-limit',
+  'rate-limit-redis',
+  '@fastify/rate-limit',
+  'ioredis',
+  'redis',
+]
 
 export const paces = {
   full: { rounds: 7, turnMs: 2_000, warmUpMs: 2_000 },
@@ -25,14 +34,20 @@ const BY_ADDRESS = Array.from({ length: KEYS }, (_, number) => {
   return { 'X-Forwarded-For': `10.1.${number >> 8}.${number & 255}` }
 })
 
-/** The names in `middleware-server.mjs`. */
+/** The names in `middleware-server.mjs`, and those in `fastify-server.mjs`. */
 const NONE = 'no limiter'
 const EMBEDDED = 'tollgate'
 const EMBEDDED_PEER = 'express-rate-limit'
 const REDIS = 'tollgate, Redis'
 const REDIS_PEERS = ['rate-limit-redis, ioredis', 'rate-limit-redis, node-redis']
 
-const UNLIMITED = [NONE, 'empty middleware']
+const FASTIFY_NONE = 'Fastify, no limiter'
+const FASTIFY = 'Fastify, tollgate'
+const FASTIFY_PEER = 'Fastify, @fastify/rate-limit'
+const FASTIFY_REDIS = 'Fastify, tollgate, Redis'
+const FASTIFY_REDIS_PEER = 'Fastify, @fastify/rate-limit, ioredis'
+
+const UNLIMITED = [NONE, 'empty middleware', FASTIFY_NONE]
 
 const SERVERS = [
   ...UNLIMITED,
@@ -44,6 +59,11 @@ const SERVERS = [
   ...REDIS_PEERS,
   'tollgate, by address',
   'express-rate-limit, by address',
+  FASTIFY_NONE,
+  FASTIFY,
+  FASTIFY_PEER,
+  FASTIFY_REDIS,
+  FASTIFY_REDIS_PEER,
 ]
 
 /** @type {import('./report.mjs').Target[]} */
@@ -53,6 +73,8 @@ const TARGETS = [
   { of: REDIS, to: REDIS_PEERS[1], figure: 'requests/s', atLeast: 1.2 },
   { of: EMBEDDED, to: NONE, figure: 'requests/s', atLeast: 0.9 },
   { of: REDIS, to: NONE, figure: 'requests/s', atLeast: 0.92 },
+  { of: FASTIFY, to: FASTIFY_PEER, figure: 'requests/s', atLeast: 1 },
+  { of: FASTIFY_REDIS, to: FASTIFY_REDIS_PEER, figure: 'requests/s', atLeast: 1 },
 ]
 
 /** @param {import('./rounds.mjs').Pace} pace */
@@ -61,7 +83,7 @@ export async function run(pace) {
   const servers = []
   try {
     for (const name of SERVERS) {
-      const server = { name, ...(await startServer('middleware-server.mjs', [name, redis.url])) }
+      const server = { name, ...(await startServer(fileOf(name), [name, redis.url])) }
       servers.push(server)
       await checkFields(server)
     }
@@ -76,6 +98,7 @@ export async function run(pace) {
         `redis-server ${await redis.version()} and autocannon's process are on this machine, too`,
         "10,000 keys, from a header of the request; by address: as a trusted proxy names it, by each one's default",
         'all limit in a fixed window, and send the fields of draft 8 (this is checked); every answer is 200 (and this)',
+        "@fastify/rate-limit sends those of draft 3; Fastify's lines are divided by that of Fastify without a limiter",
       ],
       results: [...measured].map(([name, rounds]) => resultOf(name, rounds, speeds)),
       targets: targetsOf(TARGETS, speeds),
@@ -86,9 +109,18 @@ export async function run(pace) {
   }
 }
 
+const isFastify = (name) => name.startsWith('Fastify')
+
+function fileOf(name) {
+  return isFastify(name) ? 'fastify-server.mjs' : 'middleware-server.mjs'
+}
+
 function headersFor(name) {
   return name.endsWith('by address') ? BY_ADDRESS : BY_KEY
 }
+
+/** The peer of Fastify sends the separate fields of earlier drafts. */
+const LIMITED_BY_DRAFT_3 = [FASTIFY_PEER, FASTIFY_REDIS_PEER]
 
 /** Throws unless a server sends the expected headers. */
 async function checkFields({ name, port }) {
@@ -96,6 +128,12 @@ async function checkFields({ name, port }) {
   const isLimited = /^"[^"]+"; ?r=7999; ?t=\d+/.test(headers.get('ratelimit') ?? '')
   const isTold = /^"[^"]+"; ?q=8000; ?w=3600/.test(headers.get('ratelimit-policy') ?? '')
   const hasAny = headers.has('ratelimit') || headers.has('ratelimit-policy')
+  if (LIMITED_BY_DRAFT_3.includes(name)) {
+    if (status !== 200 || headers.get('ratelimit-remaining') !== '7999') {
+      throw new Error(`${name}: status ${status}, with other fields than those of draft 3`)
+    }
+    return
+  }
   if (status !== 200 || (UNLIMITED.includes(name) ? hasAny : !isLimited || !isTold)) {
     throw new Error(`${name}: status ${status}, with other fields than those of draft 8`)
   }
@@ -103,7 +141,8 @@ async function checkFields({ name, port }) {
 
 function resultOf(name, rounds, speeds) {
   const medians = Object.keys(rounds[0]).map((figure) => [figure, median(rounds.map((round) => round[figure]))])
-  return { name, ...Object.fromEntries(medians), ratioToNone: ratioOf(speeds.get(name), speeds.get(NONE)), rounds }
+  const ratioToNone = ratioOf(speeds.get(name), speeds.get(isFastify(name) ? FASTIFY_NONE : NONE))
+  return { name, ...Object.fromEntries(medians), ratioToNone, rounds }
 }
 
 /** @param {Awaited<ReturnType<typeof run>>} result */

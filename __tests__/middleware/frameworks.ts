@@ -22,6 +22,7 @@ import { RateLimitModule } from '../../ts/middleware/nest.js'
 import type { Ask } from './requests.js'
 
 const express4 = require('express4') as typeof express5
+const fastify4 = require('fastify4') as typeof fastify
 
 /** The app's handler for admitted requests. */
 export type Route = (path: string, decision: Decision | undefined) => Promise<{ status: number; body: string }>
@@ -124,15 +125,15 @@ const koaOver = (isHttp2: boolean): Framework => ({
   },
 })
 
-const fastifyOver = (isHttp2: boolean): Framework => ({
-  name: isHttp2 ? 'Fastify over HTTP/2' : 'Fastify',
+const fastifyOf = (name: string, create: typeof fastify, isHttp2 = false): Framework => ({
+  name,
   isHttp2,
   hasAddress: true,
   header: ofNode,
   serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path, headers = {}, onRequest }) => {
     // Its types have no number, which programs in JavaScript still set.
     const trustProxy = (trustsProxy === 'every' || trustsProxy) as boolean
-    const app = fastify({ http2: isHttp2 as false, trustProxy })
+    const app = create({ http2: isHttp2 as false, trustProxy })
     const watched = watching(app.server, onRequest)
     app.addHook('onRequest', async (_, reply) => void reply.headers(headers))
     // Without it Fastify answers requests with an unknown type of body itself, after the limiter.
@@ -281,7 +282,8 @@ function nestFastify(name: string, isHttp2: boolean): Framework {
 export const FRAMEWORKS: readonly Framework[] = [
   expressOf('Express 5', express5),
   expressOf('Express 4', express4),
-  fastifyOver(false),
+  fastifyOf('Fastify', fastify),
+  fastifyOf('Fastify 4', fastify4),
   koaOver(false),
   nestExpress,
   nestFastify('Nest over Fastify', false),
@@ -291,7 +293,8 @@ export const FRAMEWORKS: readonly Framework[] = [
 
 /** The frameworks that also run over HTTP/2. */
 export const HTTP2_FRAMEWORKS: readonly Framework[] = [
-  fastifyOver(true),
+  fastifyOf('Fastify over HTTP/2', fastify, true),
+  fastifyOf('Fastify 4 over HTTP/2', fastify4, true),
   koaOver(true),
   nestFastify('Nest over Fastify over HTTP/2', true),
   honoOver(true),

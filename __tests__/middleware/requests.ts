@@ -1,6 +1,8 @@
 /** Requests of the tests over HTTP/1.1 and HTTP/2, which can also be reset. */
-import { request } from 'node:http'
+import { type Agent, request } from 'node:http'
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
+import { connect as connectTcp } from 'node:net'
+import { text } from 'node:stream/consumers'
 import type { Framework, ServedApp } from './frameworks.js'
 
 export interface Answer {
@@ -13,6 +15,8 @@ export interface Ask {
   readonly method?: string
   readonly path?: string
   readonly headers?: { readonly [name: string]: string }
+  /** Default: a connection for each request. */
+  readonly agent?: Agent
 }
 
 /** A request that was sent. */
@@ -56,12 +60,26 @@ export class Client {
     return this.send(ask).answer
   }
 
+  /** Sends requests over HTTP/1.1 on one connection, without waiting for answers. Returns their statuses. */
+  async pipeline(asks: readonly Ask[]): Promise<number[]> {
+    const { hostname, port } = new URL(this.#url)
+    const written = asks.map((plain, index) => {
+      const { method = 'GET', path = '/', headers = {} } = this.#framework.ask?.(plain) ?? plain
+      const all = { host: 'localhost', connection: index === asks.length - 1 ? 'close' : 'keep-alive', ...headers }
+      const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`)
+      return [`${method} ${path} HTTP/1.1`, ...lines, '', ''].join('\r\n')
+    })
+    const socket = connectTcp(Number(port), hostname)
+    socket.write(written.join(''))
+    return [...(await text(socket)).matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))
+  }
+
   close(): void {
     this.#session?.destroy()
   }
 
-  #overHttp1({ method = 'GET', path = '/', headers = {} }: Ask): Sent {
-    const client = request(this.#url + path, { method, headers, agent: false })
+  #overHttp1({ method = 'GET', path = '/', headers = {}, agent }: Ask): Sent {
+    const client = request(this.#url + path, { method, headers, agent: agent ?? false })
     const answer = new Promise<Answer>((resolve, reject) => {
       client.on('error', reject)
       client.on('response', (response) => {

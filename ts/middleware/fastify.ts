@@ -1,5 +1,5 @@
 /**
- * Rate limiting for Fastify 5.
+ * Rate limiting for Fastify 4 (from 4.10) and 5.
  *
  * @module tollgate/fastify
  */
@@ -193,5 +193,5 @@ export default Object.assign(plugin, {
   // The effect of fastify-plugin: the hook belongs to the instance that registers it.
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'tollgate',
-  [Symbol.for('plugin-meta')]: { name: 'tollgate', fastify: '5.x' },
+  [Symbol.for('plugin-meta')]: { name: 'tollgate', fastify: '^4.10.0 || 5.x' },
 })

@@ -1,9 +1,10 @@
 /** Counts, refusals, headers and bodies in each adapter. */
+import { Agent } from 'node:http'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tiers } from '../../../ts/index.js'
 import { TestClock } from '../../../ts/testing/index.js'
 import { FakeClock } from '../../clock.js'
 import { until } from '../../servers/until.js'
-import type { Framework } from '../frameworks.js'
+import { type Framework, HTTP2_FRAMEWORKS } from '../frameworks.js'
 import type { Answer } from '../requests.js'
 import { warningsOf } from '../warnings.js'
 import { contract, endsOf, limiterOf, run } from './contract.js'
@@ -53,6 +54,8 @@ const METHODS = {
   'GraphQL Yoga': 'the method belongs to the protocol',
   'Apollo Server': 'the method belongs to the protocol',
 }
+
+const ONLY_HTTP_1 = Object.fromEntries(HTTP2_FRAMEWORKS.map(({ name }) => [name, 'HTTP/2 has streams']))
 
 contract({
   'each request is counted exactly once; a refused one never reaches the route': {
@@ -133,6 +136,37 @@ contract({
         expect([status, headers['retry-after']]).toEqual([429, '3600'])
       }
       expect([routed.length, (await limiter.peek('ann')).used]).toEqual([2, 2])
+    },
+  },
+
+  'requests on one connection are each counted': {
+    except: ONLY_HTTP_1,
+    test: async (adapter) => {
+      const limiter = limiterOf(2)
+      const { client, routed } = await run(adapter, { limiter })
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      const connections = new Set<object>()
+      agent.on('free', (socket) => connections.add(socket))
+      const statuses: number[] = []
+      for (let request = 0; request < 3; request++) {
+        statuses.push((await client.get({ path: '/ok', agent })).status)
+      }
+      expect([statuses, connections.size]).toEqual([[200, 200, 429], 1])
+      agent.destroy()
+      const bob = { path: '/ok', headers: BOB }
+      expect(await client.pipeline([bob, bob, bob, { path: '/ok' }, bob])).toEqual([200, 200, 429, 429, 429])
+      expect([routed.length, (await limiter.peek('bob')).used]).toEqual([4, 2])
+    },
+  },
+
+  'a request for another protocol is counted and refused as others, if the app does not answer it': {
+    except: ONLY_HTTP_1,
+    test: async (adapter) => {
+      const limiter = limiterOf(1)
+      const { client, routed } = await run(adapter, { limiter })
+      const upgrade = { path: '/ok', headers: { connection: 'upgrade', upgrade: 'websocket' } }
+      expect([(await client.get(upgrade)).status, (await client.get(upgrade)).status]).toEqual([200, 429])
+      expect([routed.length, (await limiter.peek('ann')).used]).toEqual([1, 1])
     },
   },
 

@@ -85,11 +85,12 @@ export declare class NativeMemoryLimiter {
   schedule(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
   /** Cancels scheduled reservations, if nothing was scheduled or taken after them. */
   cancelScheduled(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
+  /** The prefix, if another limiter had it open with other numbers when this one was opened. */
+  get prefixWithOtherNumbers(): string | null
   /**
    * Opens a limiter on the same states whose policies have other numbers, as the variant of this
-   * index. With `replaces`, limiters of the prefix that are opened later must use these policies.
-   * Throws if the policies differ in more than numbers, or if another limiter of the prefix uses
-   * other policies as this variant.
+   * index. `replaces` tells an update from another limiter. Throws if the policies differ in more than
+   * numbers.
    */
   openVariant(policies: NativePolicySet, index: number, replaces: boolean): NativeMemoryLimiter
   /** Frees the prefix for another policy. The memory is freed together with the bound functions. */
@@ -103,7 +104,7 @@ export declare class NativeMemoryStore {
    * options.
    */
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean)
-  /** Opens a limiter. Throws while the prefix is open with other policies. */
+  /** Opens a limiter. Throws while the prefix is open with policies that differ in more than numbers. */
   open(prefix: string, policies: NativePolicySet): NativeMemoryLimiter
   /** The number of keys that are stored separately now. */
   get heldKeys(): number
@@ -180,9 +181,8 @@ export declare class NativeRedisLimiter {
   enqueueAcquire(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number): number
   /**
    * Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
-   * variant of this index. With `replaces`, limiters of the prefix that are opened later must use
-   * these policies. Throws if the policies differ in more than numbers, or if another limiter of
-   * the prefix uses other policies as this variant.
+   * variant of this index. `replaces` tells an update from another limiter. Throws if the policies differ
+   * in more than numbers.
    */
   openVariant(policies: NativePolicySet, index: number, replaces: boolean): NativeRedisLimiter
   /** Releases the prefix for other policies. No call of this limiter may be pending. */
@@ -200,7 +200,10 @@ export declare class NativeRedisStore {
    * the event loop is Node's own and may read replies. Throws if the certificates are invalid.
    */
   constructor(target: RedisTarget, complete: (flush: number | null | undefined, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)
-  /** Opens the keys of a limiter. Throws while the prefix is open with other policies. */
+  /**
+   * Opens the keys of a limiter. Throws while the prefix is open with policies that differ in more than
+   * numbers.
+   */
   open(prefix: string, policies: NativePolicySet): NativeRedisLimiter
   /**
    * Sends the enqueued calls of these limiters as the flush with this number. The answers are in

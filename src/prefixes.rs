@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
 
-/// The error for a prefix that is open with different policies: both limits would count on the same
-/// keys.
+/// The error for a prefix that is open with policies that differ in more than numbers: both limits would
+/// count on the same keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixInUse;
 
 impl PrefixInUse {
     /// The rule that the prefix breaks.
-    pub const RULE: &str = "is in use on this store by a limiter with a different policy";
+    pub const RULE: &str = "is in use on this store by a limiter whose policies differ in more than numbers: close it, or use another prefix";
 }
 
 impl fmt::Display for PrefixInUse {
@@ -22,8 +22,7 @@ impl fmt::Display for PrefixInUse {
 
 impl std::error::Error for PrefixInUse {}
 
-/// The error for a variant that differs in more than numbers, or that another limiter of the prefix
-/// uses with other policies.
+/// The error for a variant that differs in more than numbers, or whose prefix is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidVariant(&'static str);
 
@@ -68,8 +67,17 @@ pub(crate) struct Prefixes {
 pub struct VariantIndex {
     /// The index among the variants of the prefix, from 0.
     pub index: usize,
-    /// Whether the policies replace those of the same index.
+    /// Whether the policies are an update of those of the same index, and not those of another limiter.
     pub replaces: bool,
+}
+
+/// What [`Prefixes`] has opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// The number of each policy's namespace.
+    pub(crate) namespaces: Box<[u32]>,
+    /// Whether another limiter has the prefix open with other numbers.
+    pub(crate) has_other_numbers: bool,
 }
 
 type Namespace = (Box<str>, Box<str>, &'static str);
@@ -83,16 +91,29 @@ struct OpenPrefix {
 }
 
 impl Prefixes {
-    /// Opens `prefix`, and returns the number of each policy's namespace. A namespace is a prefix,
-    /// a policy name and a kind of state.
+    /// Opens `prefix`. A namespace is a prefix, a policy name and a kind of state.
+    ///
+    /// Other numbers take over, as when a module with a limiter is loaded again: each limiter decides by
+    /// its own, as during an update.
+    ///
+    /// # Errors
+    /// [`PrefixInUse`] if the prefix is open with policies that differ in more than numbers.
     pub(crate) fn open(
         &mut self,
         prefix: &str,
         policies: &PolicySet,
-    ) -> Result<Box<[u32]>, PrefixInUse> {
+    ) -> Result<Opened, PrefixInUse> {
+        let mut has_other_numbers = false;
         match self.find(prefix) {
-            Ok(index) if self.open[index].variants[0] != *policies => return Err(PrefixInUse),
-            Ok(index) => self.open[index].limiters += 1,
+            Ok(index) => {
+                let OpenPrefix { variants, limiters, .. } = &mut self.open[index];
+                variants[0].check_variant(policies).map_err(|_| PrefixInUse)?;
+                has_other_numbers = variants[0] != *policies;
+                if has_other_numbers {
+                    variants[0] = policies.clone();
+                }
+                *limiters += 1;
+            }
             Err(index) => {
                 let variants = vec![policies.clone()];
                 self.open
@@ -102,7 +123,8 @@ impl Prefixes {
         let number = |NamedPolicy { name, policy, .. }: &NamedPolicy| {
             self.number((prefix.into(), name.clone(), policy.tag()))
         };
-        Ok(policies.named().iter().map(number).collect())
+        let namespaces = policies.named().iter().map(number).collect();
+        Ok(Opened { namespaces, has_other_numbers })
     }
 
     /// The policies of an open prefix. Limiters that use these same policies share the numbers that
@@ -111,27 +133,29 @@ impl Prefixes {
         self.open[self.find(prefix).ok()?].variants.first()
     }
 
-    /// Opens a variant of an open prefix for one more limiter. With `replaces`, limiters of the
-    /// prefix that are opened later must use these policies.
+    /// Opens a variant of an open prefix for one more limiter. Returns whether another limiter of the prefix
+    /// uses other numbers as this variant, unless they are updated.
     ///
     /// # Errors
-    /// [`PrefixInUse`] if another limiter of the prefix uses other policies as this variant.
+    /// [`PrefixInUse`] if the prefix is not open.
     pub(crate) fn open_variant(
         &mut self,
         prefix: &str,
         VariantIndex { index, replaces }: VariantIndex,
         policies: &PolicySet,
-    ) -> Result<(), PrefixInUse> {
+    ) -> Result<bool, PrefixInUse> {
         let Ok(open) = self.find(prefix) else { return Err(PrefixInUse) };
         let OpenPrefix { variants, limiters, .. } = &mut self.open[open];
-        match variants.get_mut(index) {
-            Some(known) if replaces => *known = policies.clone(),
-            Some(known) if known != policies => return Err(PrefixInUse),
-            Some(_) => {}
-            None => variants.push(policies.clone()),
-        }
         *limiters += 1;
-        Ok(())
+        let Some(known) = variants.get_mut(index) else {
+            variants.push(policies.clone());
+            return Ok(false);
+        };
+        let differs = known != policies;
+        if differs {
+            *known = policies.clone();
+        }
+        Ok(differs && !replaces)
     }
 
     /// Closes one limiter of the prefix.
@@ -181,60 +205,74 @@ mod tests {
         PolicySet::multi(names.iter().map(named).collect()).unwrap()
     }
 
-    #[test]
-    fn equal_policies_share_a_namespace_and_different_ones_are_refused() {
-        let mut prefixes = Prefixes::default();
-        let namespace = prefixes.open("api", &gcra(10)).unwrap();
-        assert_eq!(prefixes.open("api", &gcra(10)).unwrap(), namespace);
-        assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixInUse));
-        assert_ne!(prefixes.open("web", &gcra(20)).unwrap(), namespace);
+    fn window() -> PolicySet {
+        PolicySet::single(Policy::FixedWindow(FixedWindow::new(10, 1_000_000).unwrap()))
+    }
+
+    fn opened(prefixes: &mut Prefixes, prefix: &str, policies: &PolicySet) -> (Box<[u32]>, bool) {
+        let Opened { namespaces, has_other_numbers } = prefixes.open(prefix, policies).unwrap();
+        (namespaces, has_other_numbers)
     }
 
     #[test]
-    fn variants_are_equal_for_all_limiters_of_a_prefix_unless_they_are_replaced() {
+    fn one_kind_of_policies_shares_a_namespace_and_another_kind_is_refused() {
+        let mut prefixes = Prefixes::default();
+        let (namespaces, differs) = opened(&mut prefixes, "api", &gcra(10));
+        assert!(!differs);
+        assert_eq!(opened(&mut prefixes, "api", &gcra(10)), (namespaces.clone(), false));
+        assert_eq!(opened(&mut prefixes, "api", &gcra(20)), (namespaces.clone(), true));
+        assert_eq!(opened(&mut prefixes, "api", &gcra(20)), (namespaces.clone(), false));
+        assert_eq!(prefixes.policies("api"), Some(&gcra(20)));
+        assert_eq!(prefixes.open("api", &window()), Err(PrefixInUse));
+        assert_ne!(opened(&mut prefixes, "web", &gcra(20)).0, namespaces);
+    }
+
+    #[test]
+    fn a_variant_with_other_numbers_is_told_unless_it_is_an_update() {
         let mut prefixes = Prefixes::default();
         let variant = |index, replaces| VariantIndex { index, replaces };
         assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Err(PrefixInUse));
         prefixes.open("api", &gcra(1)).unwrap();
-        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Ok(()));
-        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Err(PrefixInUse));
-        assert_eq!(prefixes.open_variant("api", variant(1, true), &gcra(3)), Ok(()));
-        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Ok(()));
-        assert_eq!(prefixes.open_variant("api", variant(0, true), &gcra(4)), Ok(()));
-        assert_eq!(prefixes.open("api", &gcra(1)), Err(PrefixInUse));
-        for _ in 0..5 {
-            assert_eq!(prefixes.open("api", &gcra(1)), Err(PrefixInUse));
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Ok(false));
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Ok(true));
+        assert_eq!(prefixes.open_variant("api", variant(1, true), &gcra(4)), Ok(false));
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(4)), Ok(false));
+        assert_eq!(prefixes.open_variant("api", variant(0, true), &gcra(5)), Ok(false));
+        assert_eq!(prefixes.policies("api"), Some(&gcra(5)));
+        for _ in 0..6 {
+            assert_eq!(prefixes.open("web", &window()).map(|_| ()), Ok(()));
+            prefixes.close("web");
+            assert_eq!(prefixes.open("api", &window()), Err(PrefixInUse));
             prefixes.close("api");
         }
-        assert!(prefixes.open("api", &gcra(1)).is_ok());
+        assert!(prefixes.open("api", &window()).is_ok());
     }
 
     #[test]
     fn a_closed_prefix_keeps_its_states_under_new_numbers() {
         let mut prefixes = Prefixes::default();
-        let namespace = prefixes.open("api", &gcra(10)).unwrap();
+        let before = opened(&mut prefixes, "api", &gcra(10));
         prefixes.close("api");
-        assert_eq!(prefixes.open("api", &gcra(20)), Ok(namespace));
+        assert_eq!(opened(&mut prefixes, "api", &gcra(20)), before);
     }
 
     #[test]
     fn another_algorithm_never_meets_the_old_states() {
         let mut prefixes = Prefixes::default();
-        let namespace = prefixes.open("api", &gcra(10)).unwrap();
+        let (namespaces, _) = opened(&mut prefixes, "api", &gcra(10));
         prefixes.close("api");
-        let window = Policy::FixedWindow(FixedWindow::new(10, 1_000_000).unwrap());
-        assert_ne!(prefixes.open("api", &PolicySet::single(window)), Ok(namespace));
+        assert_ne!(opened(&mut prefixes, "api", &window()).0, namespaces);
     }
 
     #[test]
     fn each_policy_has_a_namespace_by_its_name() {
         let mut prefixes = Prefixes::default();
-        let namespaces = prefixes.open("api", &named(&["burst", "daily"])).unwrap();
+        let (namespaces, _) = opened(&mut prefixes, "api", &named(&["burst", "daily"]));
         assert_ne!(namespaces[0], namespaces[1]);
         assert_eq!(prefixes.open("api", &named(&["burst"])), Err(PrefixInUse));
         assert_eq!(prefixes.open("api", &named(&["daily", "burst"])), Err(PrefixInUse));
         prefixes.close("api");
-        let other = prefixes.open("api", &named(&["daily", "hourly"])).unwrap();
+        let (other, _) = opened(&mut prefixes, "api", &named(&["daily", "hourly"]));
         assert_eq!(other[0], namespaces[1], "it is the same policy, wherever it is declared");
         assert!(!namespaces.contains(&other[1]));
     }

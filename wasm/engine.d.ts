@@ -18,7 +18,7 @@ export class WasmMemoryLimiter {
      */
     execute(code: number, count: number, epoch_ms: number): void;
     /**
-     * Whether a take has a single limit without a name, and so a response of seven doubles.
+     * Whether a take has a single limit without a name, and so a response of ten doubles.
      */
     isSingle(): boolean;
     /**
@@ -27,6 +27,10 @@ export class WasmMemoryLimiter {
      * scratch memory and returns nothing.
      */
     openVariant(is_single: boolean, index: number, replaces: boolean): WasmMemoryLimiter | undefined;
+    /**
+     * The prefix, if another limiter had it open with other numbers when this one was opened.
+     */
+    prefixWithOtherNumbers(): string | undefined;
     /**
      * Takes `cost` units from the first key, which is `length` bytes long.
      */
@@ -49,7 +53,7 @@ export class WasmMemoryStore {
     constructor(max_keys: number);
     /**
      * Opens a limiter with the added policies. Its prefix is the first text in the scratch memory.
-     * Returns nothing while the prefix is open with other policies; the reason is then written to
+     * Returns nothing while the prefix is open with policies that differ in more than numbers; the reason is then written to
      * the scratch memory.
      */
     open(is_single: boolean): WasmMemoryLimiter | undefined;
@@ -129,10 +133,12 @@ export interface InitOutput {
     readonly wasmmemorylimiter_execute: (a: number, b: number, c: number, d: number) => void;
     readonly wasmmemorylimiter_isSingle: (a: number) => number;
     readonly wasmmemorylimiter_openVariant: (a: number, b: number, c: number, d: number) => number;
+    readonly wasmmemorylimiter_prefixWithOtherNumbers: (a: number) => [number, number];
     readonly wasmmemorylimiter_take: (a: number, b: number, c: number, d: number) => void;
     readonly wasmmemorystore_heldKeys: (a: number) => number;
     readonly wasmmemorystore_new: (a: number) => number;
     readonly wasmmemorystore_open: (a: number, b: number) => number;
+    readonly __wbindgen_free: (a: number, b: number, c: number) => void;
 }
 
 export type SyncInitInput = BufferSource | WebAssembly.Module;

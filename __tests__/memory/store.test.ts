@@ -1,6 +1,7 @@
-import { fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { failureOf } from '../failure.js'
+import { warningsOf } from '../middleware/warnings.js'
 
 const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
 
@@ -22,18 +23,46 @@ describe('several limiters on one store', () => {
     expect(other.takeSync('a').allowed).toBe(false)
   })
 
-  test('an equal prefix with another policy is refused until the first limiter is closed', async () => {
+  test('an equal prefix with another algorithm is refused until the first limiter is closed', async () => {
     const store = new MemoryStore()
     const old = new RateLimiter(perHour(1), { store, prefix: 'api' })
     old.takeSync('a')
-    const again = () => new RateLimiter(perHour(5), { store, prefix: 'api' })
+    const again = () => new RateLimiter(gcra({ limit: 5, period: '1h' }), { store, prefix: 'api' })
+    const rule = 'is in use on this store by a limiter whose policies differ in more than numbers'
     expect(failureOf(again)).toMatchObject({
       code: 'INVALID_OPTION',
-      message: 'prefix "api" is in use on this store by a limiter with a different policy',
+      message: `prefix "api" ${rule}: close it, or use another prefix`,
     })
     await old.close()
-    const limiter = again()
-    expect(limiter.takeSync('a')).toMatchObject({ limit: 5, remaining: 3 })
+    expect(again().takeSync('a')).toMatchObject({ limit: 5, remaining: 4 })
+  })
+
+  test('other numbers take over with a warning, as when a module is loaded again', async () => {
+    const store = new MemoryStore()
+    const load = (limit: number) => new RateLimiter(perHour(limit), { store, prefix: 'reloaded' })
+    const warnings = await warningsOf(async () => {
+      const old = load(1)
+      old.takeSync('a')
+      expect(old.takeSync('a').allowed).toBe(false)
+      const next = load(3)
+      expect(next.takeSync('a')).toMatchObject({ allowed: true, limit: 3, remaining: 1 })
+      expect(old.takeSync('a')).toMatchObject({ allowed: false, limit: 1 })
+      expect(load(3).takeSync('a')).toMatchObject({ limit: 3, remaining: 0 })
+      expect(load(4).takeSync('a')).toMatchObject({ limit: 4, remaining: 0 })
+    })
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
+    expect(warnings[0]?.message).toMatch(/^prefix "reloaded" is open on this store with other numbers: each/)
+  })
+
+  test('so do the numbers of a tier', async () => {
+    const store = new MemoryStore()
+    const load = (pro: number) =>
+      new RateLimiter(tiers({ free: perHour(1), pro: perHour(pro) }), { store, prefix: 'tiers' })
+    const warnings = await warningsOf(async () => {
+      load(2)
+      expect(load(5).takeSync('a', { tier: 'pro' })).toMatchObject({ limit: 5 })
+    })
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
   })
 
   // promise: used-units-stay-charged

@@ -153,8 +153,9 @@ test('decisions of takeUpTo, wait, reservations and permits have headers, too', 
   const rate = new RateLimiter(gcra({ limit: 6, period: '1m' }), { store: store() })
   expect(rateLimitHeaders(rate, await rate.takeUpTo('ann', 2))).toMatchObject({ RateLimit: '"default";r=4;t=20' })
   expect(rateLimitHeaders(rate, await rate.wait('ann'))).toMatchObject({ RateLimit: '"default";r=3;t=30' })
+  // No unit is left: the time is that until the next one.
   expect(rateLimitHeaders(rate, (await rate.reserve('ann', 3)).decision)).toMatchObject({
-    RateLimit: '"default";r=0;t=60',
+    RateLimit: '"default";r=0;t=10',
   })
   expect(rateLimitHeaders(rate, (await rate.reserve('ann', 1)).decision)).toHaveProperty('Retry-After', '10')
   // Units at a time have no window.

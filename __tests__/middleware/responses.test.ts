@@ -74,7 +74,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
       ['daily', { q: 100, w: 86_400 }],
     ])
     expect(listOf(last, 'RateLimit')).toEqual([
-      ['burst', { r: 0, t: 3 }],
+      ['burst', { r: 0, t: 2 }], // 1.5 s until the next unit, rounded up
       ['daily', { r: 98, t: 86_399 }],
     ])
     expect(last.headers.has('Retry-After')).toBe(false)

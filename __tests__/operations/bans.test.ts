@@ -12,6 +12,7 @@ import {
   tiers,
 } from '../../ts/index.js'
 import { anything, failureOf } from '../failure.js'
+import { warningsOf } from '../middleware/warnings.js'
 import { openedRedis } from '../redis/opened.js'
 import { BACKENDS } from './stores.js'
 
@@ -316,15 +317,17 @@ test('INVALID_OPTION if there is no key to ban', () => {
   expect(() => new RateLimiter({ all }, { blockFor: '1m' })).toThrow('ban has no key to ban')
 })
 
-test('limiters of one prefix have one rule for bans', () => {
+test('limiters of one prefix may have rules of their own, and share the bans', async () => {
   const store = new MemoryStore()
-  new RateLimiter(one, { store, prefix: 'a', blockFor: '1m' })
-  new RateLimiter(one, { store, prefix: 'a', blockFor: '1m' })
-  for (const options of [{}, { blockFor: '2m' }, { ban: { for: '1m' } }] as const) {
-    expect(() => new RateLimiter(one, { ...options, store, prefix: 'a' })).toThrow(
-      'prefix "a" is in use on this store by a limiter with a different policy',
-    )
-  }
+  const open = (options: BanningOptions) => new RateLimiter(one, { ...options, store, prefix: 'a' })
+  const warnings = await warningsOf(async () => {
+    const [minute, none] = [open({ blockFor: '1m' }), open({})]
+    none.takeSync('a')
+    expect(none.takeSync('a').status).toBe('refused')
+    expect(minute.takeSync('a').status).toBe('blocked')
+    expect(none.takeSync('a').status).toBe('blocked')
+  })
+  expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
 })
 
 test('a key that shares its count in a full store gets no strikes', () => {

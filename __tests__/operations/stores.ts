@@ -28,6 +28,8 @@ export interface Backend {
   tiered<const P extends TieredPolicies>(policies: P, options?: BanningOptions): TieredLimiter<P>
   /** Two limiters on the same keys. */
   limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
+  /** Returns a function that makes limiters on the same keys. */
+  sharedKeys(): <const P extends Policy | Policies>(policies: P) => AnyLimiter<P>
   /** The time of the clock, which stands still: epoch milliseconds. */
   now(): number
   /** Lets a number of milliseconds pass. */
@@ -47,6 +49,10 @@ export function embedded(): Backend {
     limiterPair: (policies) => {
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
+    },
+    sharedKeys: () => {
+      const store = newStore()
+      return (policies) => new RateLimiter(policies, { store })
     },
     ...timeBy(clock),
   }
@@ -73,6 +79,10 @@ function webAssembly(): Backend {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
     },
+    sharedKeys: () => {
+      const store = newStore()
+      return (policies) => new wasm.RateLimiter(policies, { store })
+    },
     ...timeBy(clock),
   }
 }
@@ -90,6 +100,10 @@ function redis(): Backend {
     limiterPair: (policies) => {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]
+    },
+    sharedKeys: () => {
+      const options = { store: opened.store, prefix: `limiter-${limiters++}` }
+      return (policies) => new RateLimiter(policies, options)
     },
     now: () => opened.time.now(),
     pass: (millis) => opened.time.pass(millis),

@@ -120,10 +120,9 @@ describe('what cannot be updated', () => {
     const tiered = new RateLimiter(plans(1, 2), { store, prefix: 'api' })
     expect(() => tiered.update(plans(3, 9_007_199_254_740_881))).toThrow('gcra')
     expect((await tiered.peek('a', { tier: 'free' })).limit).toBe(1)
-    await new RateLimiter(plans(1, 2), { store, prefix: 'api' }).close()
-    expect(() => new RateLimiter(plans(3, 2), { store, prefix: 'api' })).toThrow('is in use')
-    await tiered.close()
-    await new RateLimiter(plans(3, 2), { store, prefix: 'api' }).close()
+    const other = new RateLimiter(plans(1, 2), { store, prefix: 'api' })
+    expect((await other.peek('a', { tier: 'pro' })).limit).toBe(2)
+    await Promise.all([other.close(), tiered.close()])
   })
 
   test('a closed limiter', async () => {
@@ -139,9 +138,6 @@ describe('what cannot be updated', () => {
     first.update(hourly(2))
     expect((await second.take('a')).limit).toBe(1)
     expect((await first.take('a')).limit).toBe(2)
-    expect(() => new RateLimiter(hourly(1), options)).toThrow(
-      'is in use on this store by a limiter with a different policy',
-    )
     const third = new RateLimiter(hourly(2), options)
     expect((await third.take('a')).status).toBe('refused')
     await Promise.all([first, second, third].map((limiter) => limiter.close()))
@@ -199,5 +195,33 @@ describe('with other options of a limiter over Redis', () => {
     await until('the units of old leases are back', async () => redis.store.status().leases.units === 0)
     expect((await limiter.take('a')).allowed).toBe(true)
     await limiter.close()
+  })
+})
+
+describe.each(BACKENDS)('a module that is loaded again: $name', (backend) => {
+  test('makes a limiter with other numbers beside the earlier one, on the same keys', async () => {
+    const load = backend.sharedKeys()
+    const first = load(hourly(2))
+    await first.take('a', 2)
+    const [second, same, again] = [load(hourly(5)), load(hourly(2)), load(hourly(5))]
+    await first.close()
+    const taken = await Promise.all([
+      same.take('a'),
+      second.take('a'),
+      again.take('a'),
+      again.take('a'),
+      same.take('a'),
+    ])
+    expect(taken.map(({ status, limit }) => [status, limit])).toEqual([
+      ['refused', 2],
+      ['allowed', 5],
+      ['allowed', 5],
+      ['allowed-last', 5],
+      ['refused', 2],
+    ])
+    await again.close()
+    expect((await second.peek('a')).limit).toBe(5)
+    await Promise.all([second.close(), same.close()])
+    expect((await load(hourly(7)).peek('a')).limit).toBe(7)
   })
 })

@@ -1,5 +1,6 @@
 import { fixedWindow, gcra, type Policy, RateLimiter, RedisStore, tokenBucket } from '../../ts/index.js'
 import { failureOf, rejectionOf } from '../failure.js'
+import { warningsOf } from '../middleware/warnings.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { PATIENT_MS } from './help.js'
@@ -159,10 +160,27 @@ test("errors have the option's name, value and rule, and no password", () => {
   })
 })
 
-test('one prefix with two policies, and takeSync over Redis, are refused', async () => {
+test('one prefix with other numbers warns', async () => {
+  await withStore(async (store) => {
+    const open = (limit: number) => new RateLimiter(gcra({ limit, period: '1h' }), { store, prefix: 'loaded-again' })
+    const differing = new Promise((resolve) => {
+      store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && resolve(warning))
+    })
+    const warnings = await warningsOf(async () => {
+      const earlier = open(1)
+      expect((await earlier.take('a')).limit).toBe(1)
+      expect((await open(2).take('a')).limit).toBe(2)
+      expect((await earlier.take('a')).limit).toBe(1)
+    })
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
+    expect(await differing).toMatchObject({ prefix: 'loaded-again', sharesStates: true })
+  })
+})
+
+test('one prefix with two algorithms, and takeSync over Redis, are refused', async () => {
   await withStore(async (store) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }), { store, prefix: 'taken' })
-    const again = () => new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'taken' })
+    const again = () => new RateLimiter(fixedWindow({ limit: 2, window: '1h' }), { store, prefix: 'taken' })
     expect(failureOf(again)).toMatchObject({ code: 'INVALID_OPTION' })
     expect(failureOf(() => (limiter as never as { takeSync(key: string): void }).takeSync('a')).message).toBe(
       'takeSync needs the embedded store: over Redis, await take',

@@ -31,7 +31,7 @@ export async function checkLifetimes(environment: Environment, limiters: readonl
       for (const tier of simulated.tiers) {
         const decision = (await simulated.limiters[0]?.peek(key, { cost: 0, ...tier })) as Decision
         for (const [policy, per] of simulated.policies) {
-          const neededMs = neededOf(decision, policy)
+          const neededMs = neededOf(decision, policy, algorithmOf(simulated, policy))
           for (const remote of neededMs > 0 ? remotes : []) {
             check(lifetimes, `${remote}${simulated.prefix}:${policy}:`, partOf(key, per), neededMs)
           }
@@ -41,11 +41,21 @@ export async function checkLifetimes(environment: Environment, limiters: readonl
   }
 }
 
-/** The time for which a policy's key counts units. */
-function neededOf({ resetAfterMs, policies }: Decision, policy: string): number {
+/** The time for which a policy's key counts units. A calendar window that is not used ends, too. */
+function neededOf({ policies }: Decision, policy: string, algorithm: unknown): number {
   const limits = Object.entries(policies).filter(([name]) => name === policy || name.startsWith(`${policy}.`))
-  const ofPolicy = limits.map(([, limit]) => (limit as { readonly resetAfterMs: number }).resetAfterMs)
-  return ofPolicy.length > 0 ? Math.max(...ofPolicy) : resetAfterMs
+  const needed = limits.map(([, limit]) => {
+    const { used, resetAfterMs } = limit as { readonly used: number; readonly resetAfterMs: number }
+    return used === 0 && algorithm === 'calendarWindow' ? 0 : resetAfterMs
+  })
+  return Math.max(...needed)
+}
+
+/** The algorithm of a limiter's policy, which is its only one or one of several by name. */
+function algorithmOf({ case: { versions } }: SimulatedLimiter, name: string): unknown {
+  const [policies] = versions as readonly { readonly [name: string]: unknown }[]
+  const named = policies?.[name] as { readonly algorithm?: unknown } | undefined
+  return policies?.['algorithm'] ?? named?.algorithm
 }
 
 /** The end of the name of a policy's key. */

@@ -171,7 +171,8 @@ impl SetNumbers {
         }
         let ban = if input.ratio(1, 4)? {
             let target = input.int_in_range(0..=policies.len() as u64)?;
-            let mut numbers = vec![target, input.int_in_range(1..=3)?, length(input)?, length(input)?];
+            let mut numbers =
+                vec![target, input.int_in_range(1..=3)?, length(input)?, length(input)?];
             for _ in 0..input.int_in_range(1..=3)? {
                 numbers.push(length(input)?);
             }

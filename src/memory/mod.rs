@@ -26,7 +26,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
 use crate::policy::policy_set::PolicySet;
-use crate::prefixes::{PrefixInUse, Prefixes};
+use crate::prefixes::{Opened, PrefixInUse, Prefixes};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Micros;
@@ -170,12 +170,11 @@ impl MemoryStore {
 
     /// Opens a limiter: the states of its keys under `prefix`.
     ///
-    /// Limiters with equal prefix and policies share their states. Once all limiters of a prefix
-    /// are dropped, it may be opened with other numbers. The old states are then read as
+    /// Limiters of one prefix share their states. With other numbers they read the states of each other as
     /// [`crate::algorithm`] describes for changed numbers.
     ///
     /// # Errors
-    /// [`PrefixInUse`] while the prefix is open with different policies.
+    /// [`PrefixInUse`] while the prefix is open with policies that differ in more than numbers.
     pub fn open(
         self: &Arc<Self>,
         prefix: &str,
@@ -183,12 +182,12 @@ impl MemoryStore {
     ) -> Result<MemoryLimiter, PrefixInUse> {
         let policies = policies.into();
         let mut prefixes = locked(&self.prefixes);
-        let namespaces = prefixes.open(prefix, &policies)?;
-        // All limiters use the policies of the first one. With numbers of their own, threads would
+        let Opened { namespaces, has_other_numbers } = prefixes.open(prefix, &policies)?;
+        // All limiters with equal numbers use the same policies. With copies of their own, threads would
         // replace the shared numbers of the states in turn.
         let policies = prefixes.policies(prefix).cloned().unwrap_or(policies);
         drop(prefixes);
-        Ok(MemoryLimiter::new(Arc::clone(self), prefix, namespaces, policies))
+        Ok(MemoryLimiter::new(Arc::clone(self), prefix, namespaces, policies, has_other_numbers))
     }
 
     fn close(&self, prefix: &str) {

@@ -243,10 +243,15 @@ impl NativeMemoryLimiter {
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
+    /// The prefix, if another limiter had it open with other numbers when this one was opened.
+    #[napi(getter, catch_unwind)]
+    pub fn prefix_with_other_numbers(&self) -> Option<&str> {
+        self.inner.prefix_with_other_numbers()
+    }
+
     /// Opens a limiter on the same states whose policies have other numbers, as the variant of this
-    /// index. With `replaces`, limiters of the prefix that are opened later must use these policies.
-    /// Throws if the policies differ in more than numbers, or if another limiter of the prefix uses
-    /// other policies as this variant.
+    /// index. `replaces` tells an update from another limiter. Throws if the policies differ in more than
+    /// numbers.
     #[napi(catch_unwind)]
     pub fn open_variant(
         &self,

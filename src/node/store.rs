@@ -35,7 +35,7 @@ impl NativeMemoryStore {
         }
     }
 
-    /// Opens a limiter. Throws while the prefix is open with other policies.
+    /// Opens a limiter. Throws while the prefix is open with policies that differ in more than numbers.
     #[napi(catch_unwind)]
     pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeMemoryLimiter> {
         match self.0.open(&prefix, policies.inner()) {

@@ -38,10 +38,16 @@ impl WasmMemoryLimiter {
 
 #[wasm_bindgen]
 impl WasmMemoryLimiter {
-    /// Whether a take has a single limit without a name, and so a response of seven doubles.
+    /// Whether a take has a single limit without a name, and so a response of ten doubles.
     #[wasm_bindgen(js_name = isSingle)]
     pub fn is_single(&self) -> bool {
         !self.is_named
+    }
+
+    /// The prefix, if another limiter had it open with other numbers when this one was opened.
+    #[wasm_bindgen(js_name = prefixWithOtherNumbers)]
+    pub fn prefix_with_other_numbers(&self) -> Option<String> {
+        self.inner.prefix_with_other_numbers().map(str::to_owned)
     }
 
     /// Takes `cost` units from the first key, which is `length` bytes long.

@@ -62,9 +62,9 @@ export interface RateLimiterOptions extends KeyOptions, BanningOptions {
   readonly store?: MemoryStore
   /**
    * Separates this limiter's keys from those of other limiters on the same store. Letters, digits,
-   * `_`, `.`, `-` and `:`, up to 64, starting with a letter and not ending with `:`. Limiters with equal prefix and equal
-   * policies share their counts. Of limiters with equal prefix and different policies, only one can
-   * be open.
+   * `_`, `.`, `-` and `:`, up to 64, starting with a letter and not ending with `:`. Limiters with equal
+   * prefix share their counts. If their numbers differ, each decides by its own, and a warning says so.
+   * Policies that differ in more than numbers are `INVALID_OPTION` while the other limiter is open.
    */
   readonly prefix?: string
   /**

@@ -43,8 +43,8 @@ export interface LimiterBackend {
    * Opens a limiter on the same keys whose policies have other numbers. Operations of all variants
    * on one key take effect in call order.
    *
-   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for a variant that another limiter of
-   * the prefix uses with other policies.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than
+   * numbers.
    */
   openVariant(policySet: PolicySet, variant: VariantIndex): LimiterBackend
   /**

@@ -18,6 +18,8 @@ export type WarningCode =
   | 'TOLLGATE_OBSERVE_FAILED'
   /** The policies that a limiter should be updated to could not be read or used. */
   | 'TOLLGATE_UPDATE_FAILED'
+  /** Another limiter of a store has the same prefix with other numbers. */
+  | 'TOLLGATE_OTHER_NUMBERS'
   /** A duration is a bare number below 1,000, which means milliseconds. */
   | 'TOLLGATE_SHORT_DURATION'
   /** The store of a limiter is given as `undefined`, so each process counts alone. */

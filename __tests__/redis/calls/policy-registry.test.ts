@@ -148,7 +148,7 @@ test.each(Object.entries(FIRST_CALLS))('a first call of %s registers the policie
   await limiter.ready()
   expect(await texts(prefix)).toEqual([])
   await call(limiter)
-  const text = 'default: gcra burst=100 limit=100 period=1m'
+  const text = 'default: gcra limit=100 period=1m'
   await until('the policies are registered', async () => (await texts(prefix)).join() === text)
   await store.close()
 })
@@ -174,7 +174,7 @@ test('a rule for bans is registered, and a limiter without it causes no warning'
   const ban = { after: 5, within: '10m', for: ['1h', '1d'] } as const
   const banning = new RateLimiter(policy, { store, prefix: 'bans', ban })
   await registered({ limiter: banning })
-  const text = 'default: gcra burst=100 limit=100 period=1m; ~ban: after=5 within=10m for=1h,1d forget=1d'
+  const text = 'default: gcra limit=100 period=1m; ~ban: after=5 within=10m for=1h,1d forget=1d'
   await until('the policies are registered', async () => (await texts('bans')).join() === text)
   const plain = opened(policy, 'bans')
   await plain.limiter.ready()

@@ -35,6 +35,8 @@ pub struct MemoryLimiter {
     first: (Policy, u32),
     /// Whether a call needs more than the state of one key: there are several policies, or bans.
     is_general: bool,
+    /// Whether another limiter had the prefix open with other numbers.
+    has_other_numbers: bool,
     closed: AtomicBool,
 }
 
@@ -44,11 +46,27 @@ impl MemoryLimiter {
         prefix: &str,
         namespaces: Box<[u32]>,
         policies: PolicySet,
+        has_other_numbers: bool,
     ) -> Self {
         let first = (policies.named()[0].policy.clone(), namespaces[0]);
         let is_general = policies.alone().is_none() || policies.ban().is_some();
         let closed = AtomicBool::new(false);
-        Self { store, prefix: prefix.into(), namespaces, policies, first, is_general, closed }
+        Self {
+            store,
+            prefix: prefix.into(),
+            namespaces,
+            policies,
+            first,
+            is_general,
+            has_other_numbers,
+            closed,
+        }
+    }
+
+    /// The prefix, if another limiter had it open with other numbers when this one was opened.
+    #[must_use]
+    pub fn prefix_with_other_numbers(&self) -> Option<&str> {
+        self.has_other_numbers.then_some(&self.prefix)
     }
 
     /// Frees the prefix for other policies. The states stay until they are fresh.
@@ -63,17 +81,16 @@ impl MemoryLimiter {
     /// Opens a limiter on the same states whose policies have other numbers: a variant of these.
     ///
     /// # Errors
-    /// [`InvalidVariant`] if the policies differ in more than numbers, or if another limiter of the
-    /// prefix uses other policies as this variant.
+    /// [`InvalidVariant`] if the policies differ in more than numbers.
     pub fn open_variant(
         &self,
         index: VariantIndex,
         policies: PolicySet,
     ) -> Result<Self, InvalidVariant> {
         self.policies.check_variant(&policies)?;
-        locked(&self.store.prefixes).open_variant(&self.prefix, index, &policies)?;
+        let differs = locked(&self.store.prefixes).open_variant(&self.prefix, index, &policies)?;
         let (store, namespaces) = (Arc::clone(&self.store), self.namespaces.clone());
-        Ok(Self::new(store, &self.prefix, namespaces, policies))
+        Ok(Self::new(store, &self.prefix, namespaces, policies, differs))
     }
 
     /// Takes `cost` units from a key. If there are several policies, all of them count by this key.

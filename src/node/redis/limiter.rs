@@ -275,9 +275,8 @@ impl NativeRedisLimiter {
     }
 
     /// Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
-    /// variant of this index. With `replaces`, limiters of the prefix that are opened later must use
-    /// these policies. Throws if the policies differ in more than numbers, or if another limiter of
-    /// the prefix uses other policies as this variant.
+    /// variant of this index. `replaces` tells an update from another limiter. Throws if the policies differ
+    /// in more than numbers.
     #[napi(catch_unwind)]
     pub fn open_variant(
         &self,

@@ -111,7 +111,8 @@ impl NativeRedisStore {
         })
     }
 
-    /// Opens the keys of a limiter. Throws while the prefix is open with other policies.
+    /// Opens the keys of a limiter. Throws while the prefix is open with policies that differ in more than
+    /// numbers.
     #[napi(catch_unwind)]
     pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeRedisLimiter> {
         let policies = policies.inner();

@@ -157,7 +157,7 @@ function openState(store: EngineStore, prefix: string, policies: EnginePolicySet
   try {
     return store.open(prefix, policies)
   } catch {
-    throw new Error('is open in this process with another policy or another share, and its counts are shared')
+    throw new Error('is open in this process with policies that differ in more than numbers, and its counts are shared')
   }
 }
 

@@ -6,6 +6,7 @@ import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'
 import { Store } from '../limiter-backend.js'
+import { warnOfOtherNumbers } from '../other-numbers.js'
 import { MemoryBackend } from './memory-backend.js'
 
 /** The options of a {@link MemoryStore}. */
@@ -81,6 +82,7 @@ export abstract class EmbeddedStore extends Store {
     const state = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
       return this.#native.open(prefix ?? DEFAULT_PREFIX, policies)
     })
+    warnOfOtherNumbers(state.prefixWithOtherNumbers)
     return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet)
   }
 }

@@ -17,6 +17,7 @@ import {
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
 } from '../operation.js'
+import { warnOfOtherNumbers } from '../other-numbers.js'
 import { OPERATION_CODES } from '../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
 import { type TakeCall, takeCallOf } from './take-call.js'
@@ -161,6 +162,7 @@ export class MemoryBackend implements LimiterBackend {
   openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): MemoryBackend {
     const policies = compilePolicySet(this.#engine, policySet)
     const state = openedVariant(() => this.#native.openVariant(policies, index, replaces))
+    warnOfOtherNumbers(state.prefixWithOtherNumbers)
     return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin)
   }
 

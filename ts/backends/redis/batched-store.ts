@@ -5,7 +5,9 @@ import { addForeignMethods, FOREIGN_CLIENT_METHODS } from '../../api/foreign-met
 import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
+import { compilePolicySet, openedVariant } from '../compile-policies.js'
 import { Store } from '../limiter-backend.js'
+import { warnOfOtherNumbers } from '../other-numbers.js'
 import { type Batcher, CallQueue, type FlushTransport } from './batching/batcher.js'
 import { callWeightOf } from './batching/call-weight.js'
 import { RedisBackend } from './batching/redis-backend.js'
@@ -25,14 +27,14 @@ export type StoreTransport = FlushTransport & Pick<native.NativeRedisStore, 'pee
 export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends Store {
   /** @internal */
   abstract readonly batcher: B
-  /** The open prefixes, with the number of limiters of each. */
-  readonly #prefixes = new Map<string, { readonly queue: CallQueue; users: number }>()
+  /** The open prefixes, with the number of limiters of each, and the numbers of the first one. */
+  readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
   #closed = false
 
   /**
    * Opens a limiter's call buffer.
    *
-   * @throws {TollgateError} `INVALID_OPTION` if the prefix is open with other policies.
+   * @throws {TollgateError} `INVALID_OPTION` if the prefix is open with policies that differ in more than numbers.
    * @internal
    */
   protected abstract openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter
@@ -57,13 +59,18 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
     const callBuffer = this.openCallBuffer(prefix, policySet)
-    const shared = this.#prefixes.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
     const { batcher, engine } = this
     const { policyRegistry: registry } = batcher
-    if (shared.users === 0) {
-      this.#prefixes.set(prefix, shared)
-      registry?.setPolicies(prefix, policySet, 0)
-    }
+    const numbers = JSON.stringify([policySet.policies, policySet.ban])
+    const queue = () => new CallQueue(callBuffer, callWeightOf(policySet))
+    const shared = this.#prefixes.get(prefix) ?? { queue: queue(), users: 0, numbers }
+    this.#prefixes.set(prefix, shared)
+    registry?.setPolicies(prefix, policySet, 0)
+    // The calls of all limiters of the prefix are in one buffer, each with its own numbers.
+    const { callBuffer: first } = shared.queue
+    const isFirst = shared.numbers === numbers
+    const own = isFirst ? first : openedVariant(() => first.openVariant(compilePolicySet(engine, policySet), 0, true))
+    warnOfOtherNumbers(isFirst ? null : prefix)
     const use = (used: native.NativeRedisLimiter) => {
       shared.users++
       return () => {
@@ -80,8 +87,14 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
     const checkPolicies = async () => registry?.check(prefix)
     const callbacks = { use, onFirstUse, onVariant, checkPolicies }
     const context = { native: batcher.native, batcher, engine, queue: shared.queue, ...callbacks }
-    // The calls of all limiters of the prefix are in one buffer.
-    return new RedisBackend(context, shared.queue.callBuffer, policySet, tag, use(callBuffer))
+    const release = use(callBuffer)
+    const releaseAll = () => {
+      if (!isFirst) {
+        own.close()
+      }
+      release()
+    }
+    return new RedisBackend(context, own, policySet, tag, releaseAll)
   }
 }
 

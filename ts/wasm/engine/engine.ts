@@ -73,6 +73,10 @@ class WasmLimiterState implements EngineLimiterState {
     this.#execute(OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
   }
 
+  get prefixWithOtherNumbers(): string | null {
+    return this.#glue.prefixWithOtherNumbers() ?? null
+  }
+
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): WasmLimiterState {
     const variant = this.#glue.openVariant(buildPolicySet(glue, scratch, policies), index, replaces)
     if (variant === undefined) {

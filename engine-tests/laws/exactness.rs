@@ -53,7 +53,7 @@ pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestC
             prop_assert!(would_admit(policy, after, retry_at, cost));
             prop_assert!(!would_admit(policy, after, retry_at - 1_000, cost));
             let exactly = policy.retry_at(after, decision.at, cost);
-            prop_assert_eq!(decision.retry_at_ms, exactly.div_ceil(1_000));
+            prop_assert_eq!(decision.retry_at, exactly);
         }
         Ok(())
     })
@@ -104,9 +104,8 @@ pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
         let reset_at = decision.at + decision.reset_after_ms * 1_000;
         let then = decision::peek(policy, after, reset_at, 0);
         prop_assert_eq!(then, decision::peek(policy, &policy.initial_state(), reset_at, 0));
-        // Both times are rounded up once.
         let exactly = policy.reset_at(after, decision.at).max(decision.at);
-        prop_assert_eq!(decision.reset_at_ms, exactly.div_ceil(1_000));
+        prop_assert_eq!(decision.reset_at, exactly);
         if decision.reset_after_ms > 0 {
             let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
             prop_assert!(earlier.reset_after_ms > 0);

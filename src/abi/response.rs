@@ -247,8 +247,8 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
             buffer[5] = double(decision.reset_after_ms);
             buffer[6] = double(decision.capacity);
             buffer[7] = double(decision.next_after_ms);
-            buffer[8] = double(decision.retry_at_ms);
-            buffer[9] = double(decision.reset_at_ms);
+            buffer[8] = epoch_ms(decision.retry_at);
+            buffer[9] = epoch_ms(decision.reset_at);
         }
         // The call was queued.
         Ok(None) => buffer[0] = 0.0,
@@ -278,9 +278,9 @@ pub(crate) fn encode_execution(
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
     let details = ResponseDetails { reports, blocks, held, scheduled };
-    let [next_after, retry_at, reset_at] =
-        [decision.next_after_ms, decision.retry_at_ms, decision.reset_at_ms].map(double);
-    let at = epoch_ms(decision.at);
+    let next_after = double(decision.next_after_ms);
+    let [at, retry_at, reset_at] =
+        [decision.at, decision.retry_at, decision.reset_at].map(epoch_ms);
     let doubles =
         [code, at, from, reported, units, reset_after, 0.0, next_after, retry_at, reset_at];
     (doubles, details)

@@ -222,13 +222,6 @@ pub trait Algorithm {
     /// Called only after a call was [`Outcome::Refused`] at `now`, with the state after that call.
     fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
 
-    /// The first time at which a cost of 1 would be admitted if no other call came; any time up to
-    /// `now` if it would be admitted now. `remaining` is that of the state at `now`.
-    #[inline]
-    fn next_at(&self, state: &Self::State, now: Micros, remaining: u64) -> Micros {
-        if remaining > 0 { 0 } else { self.retry_at(state, now, 1) }
-    }
-
     /// From this time on the key has its full allowance under this policy, whose clock is at `now`.
     /// Under other numbers it is fresh no later than at [`KeyState::reset_at`].
     #[inline]
@@ -273,12 +266,17 @@ pub(crate) fn single_limit_status<A: Algorithm + ?Sized>(
 ) -> LimitStatuses {
     let refused = outcome == Outcome::Refused;
     let remaining = algorithm.remaining(state, now);
+    let retry_at = if refused { algorithm.retry_at(state, now, cost) } else { 0 };
     let alone = LimitStatus {
         limit: algorithm.limit(),
         capacity: algorithm.capacity(),
         remaining,
-        retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
-        next_at: algorithm.next_at(state, now, remaining),
+        retry_at,
+        next_at: match remaining {
+            0 if refused && cost == 1 => retry_at,
+            0 => algorithm.retry_at(state, now, 1),
+            _ => 0,
+        },
         reset_at: algorithm.reset_at(state, now),
         mark: 0,
     };

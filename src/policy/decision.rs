@@ -50,11 +50,10 @@ pub struct Decision {
     pub next_after_ms: u64,
     /// Milliseconds, rounded up, until the key has its full allowance.
     pub reset_after_ms: u64,
-    /// The time of `retry_after_ms` in epoch milliseconds, rounded up: the sum of rounded numbers
-    /// could be 1 too large. `at` for a call that is admitted or can never be.
-    pub retry_at_ms: u64,
-    /// The time of `reset_after_ms` in epoch milliseconds, rounded up.
-    pub reset_at_ms: u64,
+    /// The exact time of `retry_after_ms`; `at` for a call that is admitted or can never be.
+    pub retry_at: Micros,
+    /// The exact time of `reset_after_ms`.
+    pub reset_at: Micros,
     /// The time of the decision.
     pub at: Micros,
 }
@@ -93,26 +92,37 @@ pub fn to_decision<A: Algorithm>(
         capacity: policy.capacity(),
         remaining,
         retry_after_ms: 0,
-        next_after_ms: millis_until(policy.next_at(state, now, remaining), now),
+        next_after_ms: 0,
         reset_after_ms: millis_until(reset_at, now),
-        retry_at_ms: whole_millis(now),
-        reset_at_ms: whole_millis(reset_at.max(now)),
+        retry_at: now,
+        reset_at: reset_at.max(now),
         at: now,
     };
+    let next_after_ms = || if remaining > 0 { 0 } else { empty_for_ms(policy, state, now) };
     match outcome {
         Outcome::Admitted => {
-            let is_last = decision.remaining == 0;
-            let status = if is_last { Status::AllowedLast } else { Status::Allowed };
-            Decision { status, retry_after_ms: policy.mark(state), ..decision }
+            let status = if remaining == 0 { Status::AllowedLast } else { Status::Allowed };
+            let (retry_after_ms, next_after_ms) = (policy.mark(state), next_after_ms());
+            Decision { status, retry_after_ms, next_after_ms, ..decision }
         }
         Outcome::Refused => {
             let retry_at = policy.retry_at(state, now, cost);
-            let (retry_after_ms, retry_at_ms) =
-                (millis_until(retry_at, now), whole_millis(retry_at));
-            Decision { status: Status::Refused, retry_after_ms, retry_at_ms, ..decision }
+            let retry_after_ms = millis_until(retry_at, now);
+            let next_after_ms = if cost == 1 { retry_after_ms } else { next_after_ms() };
+            let status = Status::Refused;
+            Decision { status, retry_after_ms, next_after_ms, retry_at, ..decision }
         }
-        Outcome::Impossible => Decision { status: Status::Impossible, ..decision },
+        Outcome::Impossible => {
+            Decision { status: Status::Impossible, next_after_ms: next_after_ms(), ..decision }
+        }
     }
+}
+
+/// The milliseconds until a key without units has one. Out of line: most decisions do not need it.
+#[cold]
+#[inline(never)]
+fn empty_for_ms<A: Algorithm>(policy: &A, state: &A::State, now: Micros) -> u64 {
+    millis_until(policy.retry_at(state, now, 1), now)
 }
 
 /// Makes the decision of an outcome and the status of each limit after the call.
@@ -155,8 +165,8 @@ pub(crate) fn decision_of_status(
         retry_after_ms,
         next_after_ms: millis_until(next_at, now),
         reset_after_ms: millis_until(reset_at, now),
-        retry_at_ms: whole_millis(retry_at),
-        reset_at_ms: whole_millis(reset_at.max(now)),
+        retry_at,
+        reset_at: reset_at.max(now),
         at: now,
     }
 }

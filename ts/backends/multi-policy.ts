@@ -73,8 +73,8 @@ export function multiLimitDecisionAt(
     retryAfterMs: isImpossible ? null : reported.retryAfterMs,
     nextAfterMs: smallInteger(responses[start + 7] as number),
     resetAfterMs: smallInteger(responses[start + 5] as number),
-    retryAt: isImpossible ? null : (responses[start + 8] as number),
-    resetAt: responses[start + 9] as number,
+    retryAt: isImpossible ? null : Math.ceil(responses[start + 8] as number),
+    resetAt: Math.ceil(responses[start + 9] as number),
   }
   const decision = decisionOf(status, policy, reported, times, policies, responses[start + 1] as number, 'store')
   if (marks !== undefined) {

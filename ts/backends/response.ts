@@ -40,8 +40,9 @@ export function decisionAt(responses: Float64Array, start: number): Decision<'de
   const resetAfterMs = smallInteger(responses[start + 5] as number)
   const capacity = smallInteger(responses[start + 6] as number)
   const used = capacity - remaining
-  const retryAt = responses[start + 8] as number
-  const resetAt = responses[start + 9] as number
+  // Rounded once: a sum of rounded times could be 1 too large.
+  const retryAt = Math.ceil(responses[start + 8] as number)
+  const resetAt = Math.ceil(responses[start + 9] as number)
   const isAllowed = code === ALLOWED || code === ALLOWED_LAST
   const mark = isAllowed ? (responses[start + 4] as number) : 0
   if (mark !== 0) {

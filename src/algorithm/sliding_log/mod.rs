@@ -275,12 +275,17 @@ impl SlidingLog {
         let statuses_at = |&one: &LogLimit| {
             let used = log.used(at, one.window);
             let refuses = refused && used + cost > one.limit;
+            let retry_at = if refuses { self.admits_at(log, at, one, cost, more) } else { 0 };
             LimitStatus {
                 limit: one.limit,
                 capacity: one.limit,
                 remaining: one.limit.saturating_sub(used),
-                retry_at: if refuses { self.admits_at(log, at, one, cost, more) } else { 0 },
-                next_at: if used < one.limit { 0 } else { self.admits_at(log, at, one, 1, 0) },
+                retry_at,
+                next_at: match used < one.limit {
+                    true => 0,
+                    false if refuses && (cost, more) == (1, 0) => retry_at,
+                    false => self.admits_at(log, at, one, 1, 0),
+                },
                 reset_at: self.reset_under(log, one.window),
                 mark: 0,
             }

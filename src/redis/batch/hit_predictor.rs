@@ -76,8 +76,8 @@ mod tests {
             retry_after_ms: 0,
             next_after_ms: 0,
             reset_after_ms: 9,
-            retry_at_ms: 1,
-            reset_at_ms: 10,
+            retry_at: 7,
+            reset_at: 10_000,
             at: 7,
         };
         HitPredictor::is_hit(&window, &decision.into())

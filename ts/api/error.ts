@@ -18,6 +18,7 @@ import type { Decision } from './decision.js'
  *   blocked, or the cost can never fit. {@link TollgateError.decision} tells which.
  * - `PERMIT_LOST`: the reason of the aborted `signal` of a permit that could not be renewed; also the
  *   error of an `acquire` whose answer came after the life of the permit.
+ * - `ATTEMPT_TIMEOUT`: an attempt of an `OutgoingClient` took longer than `attemptTimeoutMs`.
  * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
  *   web platform.
  */
@@ -34,6 +35,7 @@ export type TollgateErrorCode =
   | 'CLOSED'
   | 'WAIT_TOO_LONG'
   | 'PERMIT_LOST'
+  | 'ATTEMPT_TIMEOUT'
   | 'ABORTED'
 
 /** The details of a {@link TollgateError}, besides code and message. */
@@ -44,6 +46,8 @@ export interface TollgateErrorDetails {
   readonly results?: readonly (Decision | TollgateError)[]
   /** See {@link TollgateError.decision}. */
   readonly decision?: Decision
+  /** See {@link TollgateError.attempts}. */
+  readonly attempts?: number
   /** The error that caused this one. */
   readonly cause?: unknown
 }
@@ -80,6 +84,12 @@ export class TollgateError extends Error {
    */
   readonly decision: Decision | undefined
 
+  /**
+   * If a call of an `OutgoingClient` ended with `CLOSED`, `ABORTED`, `OVERLOADED`, `WAIT_TOO_LONG` or
+   * `ATTEMPT_TIMEOUT`: the attempts that had begun. 0: its function has never run. Otherwise `undefined`.
+   */
+  readonly attempts: number | undefined
+
   /** @internal */
   readonly [BRAND] = true
 
@@ -90,6 +100,7 @@ export class TollgateError extends Error {
     this.charged = details.charged ?? false
     this.results = details.results
     this.decision = details.decision
+    this.attempts = details.attempts
   }
 
   /**

@@ -5,8 +5,11 @@ import type { Permit } from './permit.js'
 import { addAbortListener, removeAbortListener } from './scheduled-waits.js'
 import type { AbortSignalLike } from './wait.js'
 
-/** The time between two requests for the calls of a queue, if the store refuses them. */
+/** The time between two requests for the calls of a queue, if the store has no permits for them. */
 const POLL_MS = 20
+
+/** The longest time between two requests, if a rate or a window refuses them. */
+const MAX_POLL_MS = 1_000
 
 /**
  * The number of calls of a new queue for which the store is asked at a time. If most have to wait, their
@@ -115,7 +118,8 @@ export class Waiter {
  *
  * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
  * the first one every {@link POLL_MS}, and for more with each permit that it gets: a request for a call
- * that has to wait anyway would cost the store time, the more the more calls wait.
+ * that has to wait anyway would cost the store time, the more the more calls wait. If a rate refuses the
+ * first call, the queue asks again when the rate admits it.
  *
  * Whatever requests are under way for other calls, such as the last ones of calls that stop waiting: the
  * first call has a request of its own under way, or {@link POLL_MS} at most since the answer to the last.
@@ -134,6 +138,10 @@ export class PermitQueue {
   #window = FIRST_WINDOW
   /** Whether units have been released since the requests under way were sent. */
   #hasReleased = false
+  /** A rate admits no call before this time. */
+  #rateUntil = Number.NEGATIVE_INFINITY
+  /** The permits granted since the store refused the first call. */
+  #granted = 0
 
   constructor(calls: PermitQueueCalls) {
     this.#calls = calls
@@ -177,7 +185,7 @@ export class PermitQueue {
   askNow(): void {
     if (this.#waiters[0]?.isAsking === true) {
       this.#hasReleased = true
-    } else if (this.#timer !== undefined) {
+    } else if (this.#timer !== undefined && this.#calls.time.now() >= this.#rateUntil) {
       this.#endPoll()
     }
   }
@@ -243,6 +251,7 @@ export class PermitQueue {
   #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest): void {
     waiter.source = decision.source
     if (decision.allowed) {
+      this.#granted++
       // There may be more units.
       if (this.#timer === undefined) {
         this.#window = Math.min(2 * this.#window, MAX_WINDOW)
@@ -266,7 +275,6 @@ export class PermitQueue {
       waiter.resolve(this.#calls.refuse(decision))
     } else if (decision.status === 'refused') {
       this.#hasRefused = true
-      this.#window = 1
       if (waiter === this.#waiters[0]) {
         this.#pollAfter(decision)
       }
@@ -275,10 +283,17 @@ export class PermitQueue {
 
   /** Asks for the first call later, after a refusal of it. */
   #pollAfter({ policy, retryAfterMs }: Refused): void {
-    // A rate admits the call no earlier than this.
-    const isConcurrency = this.#calls.isConcurrency(policy)
-    const pollMs = this.#hasReleased ? 0 : POLL_MS
-    this.#setTimer(isConcurrency ? pollMs : Math.max(pollMs, Math.min(retryAfterMs, 1_000)))
+    if (this.#calls.isConcurrency(policy)) {
+      this.#window = 1
+      this.#setTimer(this.#hasReleased ? 0 : POLL_MS)
+    } else {
+      // A rate admits the call no earlier than this. It will then admit about as many calls as before.
+      this.#window = Math.max(1, Math.min(2 * this.#granted, MAX_WINDOW))
+      const delayMs = Math.min(retryAfterMs, MAX_POLL_MS)
+      this.#rateUntil = this.#calls.time.now() + delayMs
+      this.#setTimer(delayMs)
+    }
+    this.#granted = 0
   }
 
   #setTimer(delayMs: number): void {

@@ -38,7 +38,8 @@ export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | un
   )
   return {
     host: hostOf(request.url ?? input),
-    signal: options.signal ?? request.signal ?? undefined,
+    // As for the platform's function: `null` drops the signal of the request.
+    signal: options.signal === null ? undefined : (options.signal ?? request.signal ?? undefined),
     isIdempotent: isIdempotentRequest(
       String(options.method ?? request.method ?? 'GET'),
       headers.has('idempotency-key'),

@@ -14,10 +14,13 @@ export type {
   ClientLimiter,
   ClientOptions,
   ClientStatus,
+  ClosedCalls,
   CloseOptions,
   FetchFunction,
+  RefusalOf,
   RetryOptions,
   RunContext,
   ScheduleOptions,
+  ShouldRetry,
 } from './options.js'
 export { OutgoingClient } from './outgoing-client.js'

@@ -1,11 +1,11 @@
 import type { Decision } from '../api/decision.js'
-import { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
-import { abortError, addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
+import { abortedError, closedError, tooLongError } from './errors.js'
 import { deadlineOf, needSameTurn, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
+import { type LeavingReason, WaitingCalls } from './waiting-calls.js'
 
 /** The most requests for turns at a time. */
 const MAX_WINDOW = 64
@@ -16,9 +16,17 @@ const FIRST_WINDOW = 4
 /** The shortest pause after a refusal, in milliseconds. */
 const MIN_PAUSE_MS = 5
 
+/**
+ * The time between two questions to the store whether a pause still holds, in milliseconds. An
+ * operator may have ended it with `unblock`, `reset` or other numbers.
+ */
+const CHECK_MS = 5_000
+
 /** The functions of the client that a queue calls. */
 export interface QueueClient {
   readonly ask: AskForTurn
+  /** Previews the decision on a call. */
+  readonly peek: (key: unknown, need: TurnNeed) => Promise<Decision>
   readonly time: WaitingTime
   /** A call has its turn. */
   start(call: ScheduledCall, turn: Turn): void
@@ -31,13 +39,6 @@ export interface QueueClient {
 /** A request for a turn under way. */
 interface Ask extends TurnNeed {
   readonly controller: AbortController
-}
-
-/** A call in the queue. */
-interface Waiting {
-  readonly call: ScheduledCall
-  /** Stops its timer, and its listener on the caller's signal. */
-  readonly stop: () => void
 }
 
 /**
@@ -53,62 +54,66 @@ interface Waiting {
 export class KeyQueue {
   readonly #key: unknown
   readonly #client: QueueClient
-  #waiting: Waiting[] = []
+  readonly #waiting: WaitingCalls
   readonly #asks = new Set<Ask>()
   #window = FIRST_WINDOW
   #pausedUntil = Number.NEGATIVE_INFINITY
   #pauseTimer: PlatformTimer | undefined
-  /** The decision behind the pause. */
+  /** The decision of the store behind the pause. Without one the store knows nothing of the pause. */
   #refusal: Decision | undefined
+  /** When the store said so. */
+  #checkedAt = 0
+  #isClosed = false
 
   constructor(key: unknown, client: QueueClient) {
     this.#key = key
     this.#client = client
+    this.#waiting = new WaitingCalls({
+      time: client.time,
+      hopelessUntil: () => (this.#isPaused && this.#isCertain ? this.#pausedUntil : Number.NEGATIVE_INFINITY),
+      leave: (call, reason) => client.giveUp(call, this.#errorOf(call, reason)),
+      onLeft: () => this.#requestTurns(),
+    })
   }
 
   /** Whether nothing waits here, and there is no pause to remember. */
   get isIdle(): boolean {
-    return this.#waiting.length === 0 && this.#asks.size === 0 && !this.#isPaused
+    return this.#waiting.size === 0 && this.#asks.size === 0 && !this.#isPaused
   }
 
   /** Adds a call. */
   add(call: ScheduledCall): void {
-    const goesBefore = ({ call: other }: Waiting) =>
-      other.priority > call.priority || (other.priority === call.priority && other.sequence < call.sequence)
-    this.#waiting.splice(this.#waiting.findLastIndex(goesBefore) + 1, 0, this.#waitingOf(call))
-    if (this.#isPaused && this.#refusal !== undefined && deadlineOf(call) < this.#pausedUntil) {
-      this.#giveUp(call, tooLongError(call, this.#refusal))
+    this.#waiting.add(call)
+    if (this.#isPaused && this.#refusal !== undefined && !this.#isCertain) {
+      void this.#onPauseTimer()
     }
     this.#requestTurns()
   }
 
   /**
-   * Starts no calls for a time.
+   * Starts no calls for a time. A pause never shortens another one.
    *
    * @param refusal - The decision that says so. Calls that cannot wait so long are rejected with it.
    */
   pause(millis: number, refusal: Decision | undefined): void {
-    this.#refusal = refusal ?? this.#refusal
+    this.#setRefusal(refusal ?? this.#refusal)
     this.#window = 1
-    const until = this.#client.time.now() + millis
-    if (until > this.#pausedUntil) {
-      this.#pausedUntil = until
-      this.#setPauseTimer()
-    }
+    this.#setPause(Math.max(this.#pausedUntil, this.#client.time.now() + millis))
     if (refusal !== undefined) {
-      for (const { call } of [...this.#waiting]) {
-        if (deadlineOf(call) < this.#pausedUntil) {
-          this.#giveUp(call, tooLongError(call, refusal))
-        }
-      }
+      this.#waiting.letLeave()
     }
   }
 
+  /** Ends a pause. */
+  resume(): void {
+    this.#setPause(Number.NEGATIVE_INFINITY)
+    this.#endPause()
+  }
+
   /** Rejects all waiting calls. */
-  close(error: () => Error): void {
-    for (const { call } of [...this.#waiting]) {
-      this.#giveUp(call, error())
-    }
+  close(): void {
+    this.#isClosed = true
+    this.#waiting.close()
     this.#requestTurns()
   }
 
@@ -116,51 +121,73 @@ export class KeyQueue {
     return this.#client.time.now() < this.#pausedUntil
   }
 
-  #setPauseTimer(): void {
+  /** Whether the store has said lately that the pause holds. */
+  get #isCertain(): boolean {
+    return this.#refusal !== undefined && this.#client.time.now() - this.#checkedAt < CHECK_MS
+  }
+
+  #setRefusal(refusal: Decision | undefined): void {
+    this.#refusal = refusal
+    this.#checkedAt = this.#client.time.now()
+  }
+
+  #setPause(until: number): void {
     const { time } = this.#client
+    this.#pausedUntil = until
     time.clearTimeout(this.#pauseTimer)
-    const left = this.#pausedUntil - time.now()
-    // A timer may fire a millisecond early: then it is set again.
-    const timer = time.setTimeout(() => (this.#isPaused ? this.#setPauseTimer() : this.#endPause()), Math.ceil(left))
-    this.#pauseTimer = timer
-    // A waiting call has a timer of its own, which keeps the process alive.
-    timer.unref?.()
+    this.#pauseTimer = undefined
+    if (this.#isPaused) {
+      const left = Math.min(until - time.now(), CHECK_MS)
+      this.#pauseTimer = time.setTimeout(() => void this.#onPauseTimer(), Math.ceil(left))
+      // A waiting call has a timer of its own, which keeps the process alive.
+      this.#pauseTimer.unref?.()
+    }
+  }
+
+  /** Ends the pause at its end, or if the store no longer knows of it. It is asked only if calls wait. */
+  async #onPauseTimer(): Promise<void> {
+    const [need] = this.#waiting.first(1)
+    if (this.#isPaused && this.#refusal !== undefined && need !== undefined) {
+      const before = this.#pausedUntil
+      // Further calls need not ask, too.
+      this.#checkedAt = this.#client.time.now()
+      const decision = await this.#client.peek(this.#key, need).catch(() => undefined)
+      // The server may have refused another call meanwhile.
+      if (decision !== undefined && decision.source === 'store' && this.#pausedUntil === before) {
+        this.#setRefusal(decision)
+        this.#pausedUntil = decision.allowed ? Number.NEGATIVE_INFINITY : this.#endOf(decision)
+      }
+    }
+    if (this.#isPaused) {
+      this.#setPause(this.#pausedUntil)
+      this.#waiting.letLeave()
+    } else {
+      this.#endPause()
+    }
+  }
+
+  #endOf({ retryAfterMs }: Decision): number {
+    return retryAfterMs === null ? this.#pausedUntil : this.#client.time.now() + retryAfterMs
   }
 
   #endPause(): void {
-    this.#pauseTimer = undefined
     this.#refusal = undefined
     this.#requestTurns()
   }
 
-  #waitingOf(call: ScheduledCall): Waiting {
-    const { time } = this.#client
-    const { signal } = call
-    const onAbort = () => this.#giveUp(call, abortError(signal as AbortSignalLike, false))
-    const onDeadline = () => this.#giveUp(call, tooLongError(call, this.#refusal))
-    const timer = time.setTimeout(onDeadline, Math.max(0, deadlineOf(call) - time.now()))
-    if (signal !== undefined) {
-      addAbortListener(signal, onAbort)
+  #errorOf(call: ScheduledCall, reason: LeavingReason): Error {
+    switch (reason) {
+      case 'aborted':
+        return abortedError(call.signal as AbortSignalLike, call.attempt - 1)
+      case 'closed':
+        return closedError(call.attempt - 1)
+      case 'late':
+        return tooLongError(call, this.#refusal)
     }
-    const stop = () => {
-      time.clearTimeout(timer)
-      if (signal !== undefined) {
-        removeAbortListener(signal, onAbort)
-      }
-    }
-    return { call, stop }
-  }
-
-  /** Takes a call out of the queue. Returns whether it was there. */
-  #remove(call: ScheduledCall): boolean {
-    const index = this.#waiting.findIndex((waiting) => waiting.call === call)
-    const [removed] = index < 0 ? [] : this.#waiting.splice(index, 1)
-    removed?.stop()
-    return removed !== undefined
   }
 
   #giveUp(call: ScheduledCall, error: unknown): void {
-    if (this.#remove(call)) {
+    if (this.#waiting.remove(call)) {
       this.#client.giveUp(call, error)
       this.#requestTurns()
     }
@@ -168,9 +195,9 @@ export class KeyQueue {
 
   /** Requests turns for the first calls. */
   #requestTurns(): void {
-    if (!this.#isPaused) {
+    if (!this.#isPaused && !this.#hasEnoughAsks) {
       const others = [...this.#asks]
-      for (const { call } of this.#waiting.slice(0, this.#window)) {
+      for (const call of this.#waiting.first(this.#window)) {
         const index = others.findIndex((ask) => needSameTurn(ask, call))
         if (index >= 0) {
           others.splice(index, 1)
@@ -182,11 +209,17 @@ export class KeyQueue {
           break
         }
       }
-      this.#withdraw(others.filter((ask) => !this.#waiting.some(({ call }) => needSameTurn(ask, call))))
+      this.#withdraw(others.filter((ask) => !this.#waiting.needs(ask)))
     }
     if (this.isIdle) {
       this.#client.onIdle()
     }
+  }
+
+  /** Whether the requests under way are those of the first calls. Usually all calls need the same turn. */
+  get #hasEnoughAsks(): boolean {
+    const enough = Math.min(this.#window, this.#waiting.size)
+    return this.#asks.size === enough && [...this.#asks].every((ask) => this.#waiting.allNeed(ask))
   }
 
   #withdraw(asks: readonly Ask[]): void {
@@ -219,15 +252,14 @@ export class KeyQueue {
   }
 
   #onTurn(turn: Turn, need: TurnNeed): void {
-    const next = this.#waiting.find(({ call }) => needSameTurn(call, need))
     // The server may have refused another call since the request.
-    if (next === undefined || this.#isPaused) {
+    const next = this.#isPaused || this.#isClosed ? undefined : this.#waiting.take(need)
+    if (next === undefined) {
       turn.giveBack()
       return
     }
     this.#window = turn.isDelayed ? Math.ceil(this.#window / 2) : Math.min(this.#window * 2, MAX_WINDOW)
-    this.#remove(next.call)
-    this.#client.start(next.call, turn)
+    this.#client.start(next, turn)
   }
 
   #onRefusal(call: ScheduledCall, decision: Decision): void {
@@ -238,13 +270,4 @@ export class KeyQueue {
       this.pause(retryAfterMs, decision)
     }
   }
-}
-
-function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
-  const { maxWaitMs, cost } = call
-  const isImpossible = decision?.status === 'impossible'
-  const message = isImpossible
-    ? `a cost of ${cost} never fits: lower the cost or raise the limit`
-    : `the call has no turn within maxWaitMs of ${maxWaitMs}; raise maxWaitMs, or make fewer calls`
-  return new TollgateError('WAIT_TOO_LONG', message, decision === undefined ? {} : { decision })
 }

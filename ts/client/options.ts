@@ -2,13 +2,9 @@ import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Applied, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
-import { type AbortSignalLike, signalOf } from '../api/wait.js'
-import { clockOf } from '../input/clock.js'
-import { type Duration, millisOfOption, wholeMillis } from '../input/duration.js'
-import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import type { AbortSignalLike } from '../api/wait.js'
+import type { Duration } from '../input/duration.js'
 import type { TimerClock } from '../platform/timer-clock.js'
-import { timers } from '../platform/timers.js'
-import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
 import type { Policy } from '../policies/policy.js'
 
 /** The part of a limiter that a client needs. Every `RateLimiter` has it. */
@@ -49,8 +45,35 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
   readonly maxWaitMs?: Duration
   /** The most calls that wait at a time, from 1 on. Default: 1,000. */
   readonly maxQueued?: number
+  /**
+   * The time by which one step of priority brings a call forward: a call starts before one whose
+   * priority is lower by n if it came at most n times this time later. So no call waits for ever for
+   * more urgent ones. With `'1d'`, the longest wait, priorities are strict. From 1 ms to a day. Default: `'1s'`.
+   */
+  readonly ageing?: Duration
+  /**
+   * The longest time of an attempt: a whole number of milliseconds from 1 to 86,400,000, or a duration
+   * such as `'10s'`. Then its `signal` is aborted, and the attempt has failed with `ATTEMPT_TIMEOUT`.
+   * Default: no limit.
+   */
+  readonly attemptTimeoutMs?: Duration
   /** The number of retries of a call, or {@link RetryOptions}. `0`: no retries. Default: 2. */
   readonly retries?: number | RetryOptions
+  /** See {@link ShouldRetry}. Default: the rules of the client. */
+  readonly shouldRetry?: ShouldRetry
+  /** See {@link RefusalOf}. Default: only HTTP and gRPC answers are read. */
+  readonly refusalOf?: RefusalOf
+  /**
+   * Whether a successful answer that says that nothing is left (`X-RateLimit-Remaining: 0` and the
+   * like) blocks the key until the reset that it names, so that no process sends a call that would be
+   * refused. Default: `false`.
+   */
+  readonly pauseWhenEmpty?: boolean
+  /**
+   * When `fetch` releases the permit of a request, under `concurrency`: when the body of the response
+   * has ended (read, cancelled or failed), or when its headers are there. Default: `'body'`.
+   */
+  readonly holdUntil?: 'body' | 'headers'
   /** Sends the requests of `fetch`. Default: the platform's function. */
   readonly fetch?: FetchFunction
   /**
@@ -73,7 +96,37 @@ export interface RetryOptions {
   readonly minDelay?: Duration
   /** The longest delay before any retry. Default: `'30s'`. */
   readonly maxDelay?: Duration
+  /**
+   * The retries of all calls together, as a share of the calls in the last minute: a number above 0,
+   * or `false` for no bound. Ten a minute are always allowed. Retries after refusals do not count: the pause
+   * bounds them. Default: `0.1`.
+   */
+  readonly budget?: number | false
 }
+
+/**
+ * Decides whether a call is sent again after a failure: an error that its function threw, an answer
+ * with a status of 400 or above, or a refusal. `undefined` leaves the decision to the client. The
+ * number of retries, their budget and `maxWaitMs` hold in any case, and a request whose body is a
+ * stream is not sent again.
+ *
+ * If it throws, or returns anything else, there is an event `hookError`, and the client decides.
+ *
+ * @param failure - The error, or the value that the function returned.
+ * @param attempt - The number of the attempt that failed, from 1.
+ */
+export type ShouldRetry = (failure: unknown, attempt: number) => boolean | undefined
+
+/**
+ * Finds refusals that the client cannot know, such as an error code in the body of a 200. Returns the
+ * time for which all processes pause, as milliseconds or a duration such as `'5s'`, of which at most a
+ * day counts; or nothing if this is no refusal. If the headers name a longer time, it counts.
+ *
+ * If it throws, or returns anything else, there is an event `hookError`, and the client reads the answer as usual.
+ *
+ * @param result - What the function returned or threw. Read the body of a `Response` by a `clone()`.
+ */
+export type RefusalOf = (result: unknown) => Duration | undefined | PromiseLike<Duration | undefined>
 
 /** The key of one call: required if the client has none. */
 export interface ClientKey<K> {
@@ -84,8 +137,9 @@ export interface ClientKey<K> {
 /** The options of one call. */
 export interface ScheduleOptions<K = string, T extends string = never> extends ClientKey<K> {
   /**
-   * Calls with a higher priority start first, within this process and key; calls with equal
-   * priority in the order in which they were made. A whole number from -100 to 100. Default: 0.
+   * Calls with a higher priority start first, within this process and key, as far as
+   * {@link ClientOptions.ageing} says; calls with equal priority in the order in which they were made.
+   * A whole number from -100 to 100. Default: 0.
    */
   readonly priority?: number
   /** The units that the call takes: a whole number from 1. Default: 1. */
@@ -101,13 +155,17 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
    * `false`; for `fetch` it follows from the method and the header `Idempotency-Key`.
    */
   readonly isIdempotent?: boolean
+  /** As for the client. */
+  readonly attemptTimeoutMs?: Duration
+  /** As for the client. */
+  readonly shouldRetry?: ShouldRetry
 }
 
 /** The argument of a scheduled function. */
 export interface RunContext<N extends string = string> {
   /**
-   * It is aborted if the caller's signal is, if the permit of the call is about to be lost, or if
-   * the client is closed and does not wait for the call. Pass it on.
+   * It is aborted if the caller's signal is, at `attemptTimeoutMs`, if the permit of the call is about
+   * to be lost, or if the client is closed and does not wait for the call. Pass it on.
    */
   readonly signal: PermitSignal
   /** From 1; retries count up. */
@@ -120,7 +178,7 @@ export interface RunContext<N extends string = string> {
 export interface ClientStatus {
   /** The calls that wait for their turn, also those between two attempts. */
   readonly queued: number
-  /** The calls that run. */
+  /** The calls that run, also requests of `fetch` that hold a permit until their body has ended. */
   readonly running: number
   /** Whether `close` has been called. */
   readonly isClosed: boolean
@@ -131,9 +189,18 @@ export interface CloseOptions {
   /**
    * The longest time that waiting and running calls have to end: a whole number of milliseconds from
    * 0 to 86,400,000, or a duration such as `'10s'`. Then waiting calls are rejected with `CLOSED`, and the signals of running
-   * calls are aborted. Default: no limit; the calls end by their own deadlines.
+   * calls are aborted. `attempts` of the error tells whether a call has run. Default: no limit; the
+   * calls end by their own deadlines.
    */
   readonly timeoutMs?: Duration
+}
+
+/** The calls that `close` did not wait for. */
+export interface ClosedCalls {
+  /** Calls that were rejected before their first attempt: they can safely run elsewhere. */
+  readonly notStarted: number
+  /** Calls that were aborted while they ran, or rejected between two attempts: they may have had an effect. */
+  readonly interrupted: number
 }
 
 /** The events of an {@link OutgoingClient}. */
@@ -146,13 +213,13 @@ export interface ClientEvents<K = string> {
     /** How long the call waited for this attempt, in milliseconds. */
     readonly waitedMs: number
   }
-  /** An attempt has ended. */
+  /** An attempt has ended; with a permit that `fetch` holds for a body, the body. */
   end: {
     readonly key: K
     readonly attempt: number
     /** How long the attempt ran, in milliseconds. */
     readonly durationMs: number
-    /** Whether the attempt resolved, and not with a status of 429 or 5xx. */
+    /** Whether the attempt resolved, without a refusal and without a status of 400 or above. */
     readonly isSuccess: boolean
     /** The HTTP status of the answer or the error, if it has one. */
     readonly status: number | undefined
@@ -167,11 +234,20 @@ export interface ClientEvents<K = string> {
     readonly status: number | undefined
   }
   /** A call ended before its turn: its wait was too long, it was aborted, or the store failed. */
-  giveUp: { readonly key: K; readonly error: unknown }
-  /** The server refused a call (429 or 503), and the key is blocked for the time that it named. */
+  giveUp: {
+    readonly key: K
+    readonly error: unknown
+    /** The attempts that it had before; 0: its function has never run. */
+    readonly attempts: number
+  }
+  /**
+   * The server refused a call, or nothing is left (`pauseWhenEmpty`): the key is blocked for the time
+   * that it named.
+   */
   block: {
     readonly key: K
-    readonly status: number
+    /** The HTTP status; `undefined` for gRPC, and for results without one. */
+    readonly status: number | undefined
     /** The length of the block in milliseconds. */
     readonly durationMs: number
     /**
@@ -182,121 +258,6 @@ export interface ClientEvents<K = string> {
     /** The error of `block`, if it failed. */
     readonly error: TollgateError | undefined
   }
-}
-
-/** A day, the longest wait. */
-const MAX_MS = 86_400_000
-
-const DEFAULT_WAIT_MS = 60_000
-
-/** The checked {@link ClientOptions}. */
-export interface CheckedClientOptions {
-  readonly limiter: ClientLimiter<unknown, string, string>
-  readonly key: unknown
-  readonly maxWaitMs: number
-  readonly maxQueued: number
-  readonly retries: Required<{ readonly [Name in keyof RetryOptions]: number }>
-  /** `undefined`: the platform's function. */
-  readonly fetch: ((input: unknown, init: unknown) => Promise<unknown>) | undefined
-  readonly time: WaitingTime
-}
-
-/** Checks {@link ClientOptions}. */
-export function clientOptionsOf(value: unknown): CheckedClientOptions {
-  const names = ['limiter', 'key', 'maxWaitMs', 'maxQueued', 'retries', 'fetch', 'clock'] as const
-  const options = optionsOf('INVALID_OPTION', 'OutgoingClient', value, names)
-  const { limiter, key, maxWaitMs = DEFAULT_WAIT_MS, maxQueued = 1_000, retries, fetch, clock } = options
-  if (!isLimiter(limiter)) {
-    throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
-  }
-  if (fetch !== undefined && typeof fetch !== 'function') {
-    throw invalid('INVALID_OPTION', 'fetch', 'must be a function', fetch)
-  }
-  return {
-    limiter,
-    key,
-    maxWaitMs: waitOf(maxWaitMs),
-    maxQueued: wholeNumber('INVALID_OPTION', 'maxQueued', maxQueued),
-    retries: retriesOf(retries),
-    fetch: fetch as CheckedClientOptions['fetch'],
-    time: clientTimeOf(clockOf('clock', clock)),
-  }
-}
-
-function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
-  if (clock === undefined) {
-    return realTime(timers.now)
-  }
-  return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
-}
-
-function isLimiter(value: unknown): value is CheckedClientOptions['limiter'] {
-  const limiter = value as Partial<ClientLimiter> | null | undefined
-  return typeof limiter?.take === 'function' && typeof limiter.block === 'function' && limiter.policies !== undefined
-}
-
-function waitOf(value: unknown): number {
-  return wholeMillis('maxWaitMs', value, 0, MAX_MS)
-}
-
-function retriesOf(value: unknown): CheckedClientOptions['retries'] {
-  const options = typeof value === 'number' ? { limit: value } : (value ?? {})
-  const names = ['limit', 'minDelay', 'maxDelay'] as const
-  const { limit = 2, minDelay = '500ms', maxDelay = '30s' } = optionsOf('INVALID_OPTION', 'retries', options, names)
-  const retries = {
-    limit: wholeNumber('INVALID_OPTION', 'retries.limit', limit, 0, 100),
-    minDelay: millisOfOption('INVALID_OPTION', 'retries.minDelay', minDelay),
-    maxDelay: millisOfOption('INVALID_OPTION', 'retries.maxDelay', maxDelay),
-  }
-  if (retries.maxDelay < retries.minDelay || retries.maxDelay > MAX_MS) {
-    throw invalid('INVALID_OPTION', 'retries.maxDelay', 'must be at least minDelay and at most a day', maxDelay)
-  }
-  return retries
-}
-
-/** The checked {@link ScheduleOptions}. */
-export interface CheckedCall {
-  readonly key: unknown
-  readonly priority: number
-  readonly cost: number
-  readonly signal: AbortSignalLike | undefined
-  readonly maxWaitMs: number
-  readonly tier: string | undefined
-  readonly isIdempotent: boolean
-}
-
-/**
- * Checks {@link ScheduleOptions}.
- *
- * @param where - The method, for messages.
- * @param defaults - The values for options that are not given.
- */
-export function scheduleOptionsOf(
-  where: string,
-  value: unknown,
-  defaults: { readonly key: unknown; readonly maxWaitMs: number; readonly isIdempotent: boolean },
-): CheckedCall {
-  const names = ['key', 'priority', 'cost', 'signal', 'maxWaitMs', 'tier', 'isIdempotent'] as const
-  const options = optionsOf('INVALID_OPTION', where, value ?? {}, names)
-  const { key = defaults.key, priority = 0, cost = 1, signal, tier } = options
-  if (key === undefined) {
-    throw invalid('INVALID_KEY', 'key', `must be given, to ${where} or to the client`, key)
-  }
-  return {
-    key,
-    priority: wholeNumber('INVALID_OPTION', 'priority', priority, -100, 100),
-    cost: wholeNumber('INVALID_COST', 'cost', cost),
-    signal: signalOf(signal),
-    maxWaitMs: waitOf(options.maxWaitMs ?? defaults.maxWaitMs),
-    tier: tier as string | undefined,
-    isIdempotent: trueOrFalse('INVALID_OPTION', 'isIdempotent', options.isIdempotent ?? defaults.isIdempotent),
-  }
-}
-
-/** Checks {@link CloseOptions}. */
-export function closeTimeoutOf(value: unknown): number | undefined {
-  // A listener for a signal of the process receives its name.
-  const options = typeof value === 'string' ? {} : (value ?? {})
-  const { timeoutMs } = optionsOf('INVALID_OPTION', 'close', options, ['timeoutMs'])
-  return timeoutMs === undefined ? undefined : wholeMillis('timeoutMs', timeoutMs, 0, MAX_MS)
+  /** A function of the options failed, or returned something that it may not: the client did without it. */
+  hookError: { readonly key: K; readonly hook: 'refusalOf' | 'shouldRetry'; readonly error: unknown }
 }

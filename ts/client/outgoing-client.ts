@@ -1,31 +1,41 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { TollgateError } from '../api/error.js'
-import type { PermitSignal } from '../api/permit.js'
-import { abortError, addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
 import { inThisContext } from '../platform/root-context.js'
-import { type Answer, type AttemptResult, answerOf } from './answer.js'
-import { fetchCallOf } from './fetch-call.js'
-import { KeyQueue } from './key-queue.js'
+import { type AttemptResult, discard } from './answer.js'
+import { Attempt, isFailure, type ReadResult } from './attempt.js'
 import {
   type CheckedCall,
   type CheckedClientOptions,
-  type ClientEvents,
-  type ClientOptions,
-  type ClientStatus,
-  type CloseOptions,
   clientOptionsOf,
   closeTimeoutOf,
-  type FetchFunction,
-  type RunContext,
-  type ScheduleOptions,
   scheduleOptionsOf,
+} from './checked-options.js'
+import { DelayedCalls } from './delayed-calls.js'
+import { abortedError, closedError } from './errors.js'
+import { fetchCallOf } from './fetch-call.js'
+import { holdBody } from './held-body.js'
+import { Hooks } from './hooks.js'
+import { nameOfKey } from './key-name.js'
+import { KeyQueue } from './key-queue.js'
+import { mapCalls } from './map.js'
+import type {
+  ClientEvents,
+  ClientOptions,
+  ClientStatus,
+  ClosedCalls,
+  CloseOptions,
+  FetchFunction,
+  RunContext,
+  ScheduleOptions,
 } from './options.js'
-import { backoffMs, mayRetry } from './retry.js'
-import type { ScheduledCall } from './scheduled-call.js'
+import { backoffMs } from './retry.js'
+import { RetryBudget } from './retry-budget.js'
+import { type ScheduledCall, turnOptions } from './scheduled-call.js'
+import { eitherSignal } from './signals.js'
 import { type Turn, turnsOf } from './turn.js'
 
 /**
@@ -36,9 +46,10 @@ import { type Turn, turnsOf } from './turn.js'
  * (`take`). Over Redis all processes share the turns. Within a process the calls of a key start by
  * priority, then in the order in which they were made.
  *
- * If the server refuses a call (429, or 503 with a time), the key is blocked in the limiter for the
- * time that the server names, so that all processes pause. A block never shortens another one. Then
- * the call is sent again, up to `retries`; after other failures only if it is idempotent.
+ * If the server refuses a call (429, 403 or 503 with a time, `RESOURCE_EXHAUSTED` of gRPC), the key is
+ * blocked in the limiter for the time that the server names, so that all processes pause. A block never
+ * shortens another one. Then the call is sent again, up to `retries`; after other failures only if it
+ * is idempotent.
  *
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
@@ -52,16 +63,21 @@ import { type Turn, turnsOf } from './turn.js'
 export class OutgoingClient<K = string, N extends string = string, T extends string = never> {
   readonly #options: CheckedClientOptions
   readonly #events = new Events<ClientEvents<K>>()
+  readonly #hooks: Hooks
+  readonly #budget: RetryBudget
   readonly #ask
   readonly #queues = new Map<string, KeyQueue>()
-  /** The calls between two attempts, with what ends their delay. */
-  readonly #delayed = new Map<ScheduledCall, () => void>()
-  readonly #running = new Set<AbortController>()
+  readonly #delayed: DelayedCalls
+  readonly #running = new Set<Attempt>()
+  /** Calls of `map` that wait until fewer calls wait. */
+  #awaitingRoom: (() => void)[] = []
   #queued = 0
   #sequence = 0
   #isClosed = false
   /** Whether `close` waits no longer. */
   #isAbandoned = false
+  #notStarted = 0
+  #interrupted = 0
   #onDrained: (() => void)[] = []
 
   /** @throws {TollgateError} `INVALID_OPTION` */
@@ -69,6 +85,11 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
     this.#ask = turnsOf(this.#options.limiter, this.#options.time)
+    this.#delayed = new DelayedCalls(this.#options.time, (call, error) => this.#giveUp(call, error))
+    this.#budget = new RetryBudget(this.#options.retries.budget)
+    this.#hooks = new Hooks(this.#options, (event) => {
+      this.#events.emit('hookError', event as ClientEvents<K>['hookError'])
+    })
   }
 
   /**
@@ -76,8 +97,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * the promise of the function settles.
    *
    * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within
-   * `maxWaitMs`, `OVERLOADED` if `maxQueued` calls wait already, `ABORTED`, `CLOSED`, and with the
-   * errors of the limiter.
+   * `maxWaitMs`, `OVERLOADED` if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`,
+   * and with the errors of the limiter. `attempts` of the client's errors tells whether the function has run.
    *
    * A result or an error is read as an HTTP answer if it has a `status` or `statusCode`, and
    * `headers`, itself or in its `response`: those of `fetch`, undici, axios, got and most SDKs have.
@@ -93,7 +114,43 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
     }
     const call = scheduleOptionsOf('schedule', options, { ...this.#options, isIdempotent: false })
-    return (await this.#schedule(run as (context: RunContext) => unknown, call)) as Awaited<R>
+    return (await this.#schedule(run as (context: RunContext) => unknown, call, {})) as Awaited<R>
+  }
+
+  /**
+   * Calls a function with each value by {@link schedule}, and resolves to the results in the order of the
+   * values. At most 64 of its calls wait for their turn at a time, and further ones while `maxQueued`
+   * calls wait, so there may be any number of values.
+   *
+   * Rejects with the first error. Then it takes no further value, calls that have not started do not
+   * start, and the signals of those that run are aborted.
+   *
+   * @param values - Any iterable; an asynchronous one is read as turns come.
+   * @param run - Receives the value, its index, and the argument of a scheduled function.
+   * @param options - The options of the calls, or a function of a value and its index that returns them.
+   *
+   * @example
+   * const users = await api.map(ids, (id, _, { signal }) => load(id, { signal }), { key: 'users' })
+   */
+  async map<V, R>(
+    values: Iterable<V> | AsyncIterable<V>,
+    run: (value: V, index: number, context: RunContext<N>) => R,
+    options?: ScheduleOptions<K, T> | ((value: V, index: number) => ScheduleOptions<K, T>),
+  ): Promise<Awaited<R>[]> {
+    checkCount(arguments.length, 3, 'map takes values, a function and options')
+    if (typeof run !== 'function') {
+      throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
+    }
+    return mapCalls<V, Awaited<R>>(values, async (value, index, also, onStart): Promise<Awaited<R>> => {
+      const own = typeof options === 'function' ? options(value, index) : options
+      const call = scheduleOptionsOf('map', own, { ...this.#options, isIdempotent: false })
+      await this.#roomToQueue()
+      const start = (context: RunContext) => {
+        onStart()
+        return run(value, index, context as RunContext<N>)
+      }
+      return (await this.#schedule(start, call, { also })) as Awaited<R>
+    })
   }
 
   /**
@@ -124,12 +181,13 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * is idempotent if its method is (RFC 9110), or if it has a header `Idempotency-Key`. A request
    * whose body is a stream is not sent again.
    *
-   * Resolves to the response, also to the last one that was refused. The turn ends, and a permit is
-   * released, when the response has its headers; to hold the permit until the body has been read, use
-   * {@link schedule}.
+   * Resolves to the response, also to the last one that was refused. A permit is held until the body of
+   * the response has ended, unless `holdUntil` says otherwise: when it was read, was cancelled or has failed,
+   * or when nobody has read from it for a minute. Up to 64 kB are read ahead, so a short body ends
+   * by itself. A response that is not the platform's `Response` has no body in this sense.
    *
    * @param input - As for the platform's function.
-   * @param init - As for the platform's function. Its `signal` also ends the wait.
+   * @param init - As for the platform's function. Its `signal` also ends the wait, as that of `options` does.
    */
   async fetch(
     input: Parameters<FetchFunction>[0],
@@ -138,11 +196,27 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   ): Promise<Awaited<ReturnType<FetchFunction>>> {
     checkCount(arguments.length, 3, 'fetch takes a URL or a request, its options, and those of the call')
     const { host, signal, isIdempotent, isRepeatable, send } = fetchCallOf(input, init, this.#options.fetch)
-    const { key = host, maxWaitMs } = this.#options
-    const call = scheduleOptionsOf('fetch', options, { key, maxWaitMs, isIdempotent })
+    const { key = host } = this.#options
+    const call = scheduleOptionsOf('fetch', options, { ...this.#options, key, isIdempotent })
     const run = ({ signal }: RunContext) => send(signal)
-    const answer = await this.#schedule(run, { ...call, signal: call.signal ?? signal }, isRepeatable)
+    const answer = await this.#schedule(run, call, { also: signal, isRepeatable, isFetch: true })
     return answer as Awaited<ReturnType<FetchFunction>>
+  }
+
+  /**
+   * Ends the pause of a key in this client, for instance after `unblock` of the limiter. Waiting calls ask
+   * the limiter again at once, and pause again if it still refuses them. Without this the client asks
+   * every 5 s.
+   *
+   * @param key - Default: that of the client.
+   */
+  resume(key?: K): void {
+    checkCount(arguments.length, 1, 'resume takes a key')
+    const own = key ?? this.#options.key
+    if (own === undefined) {
+      throw invalid('INVALID_KEY', 'key', 'must be given, to resume or to the client', own)
+    }
+    this.#queues.get(nameOfKey(own))?.resume()
   }
 
   /** The numbers of waiting and running calls. */
@@ -158,7 +232,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    */
   on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
-    const names = ['start', 'end', 'retry', 'giveUp', 'block']
+    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'hookError']
     if (!names.includes(name)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
     }
@@ -171,17 +245,23 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   /**
    * Rejects further calls with `CLOSED`, and resolves when all earlier calls have ended, retries
    * among them. May be called again. It does not close the limiter.
+   *
+   * @returns The calls that it did not wait for; without `timeoutMs` there are none.
    */
-  async close(options?: CloseOptions): Promise<void> {
+  async close(options?: CloseOptions): Promise<ClosedCalls> {
     const timeoutMs = closeTimeoutOf(options)
     this.#isClosed = true
-    if (this.#isDrained) {
-      return
+    for (const wake of this.#awaitingRoom.splice(0)) {
+      // It is rejected.
+      wake()
     }
-    const { time } = this.#options
-    const timer = timeoutMs === undefined ? undefined : time.setTimeout(() => this.#abandonAll(), timeoutMs)
-    await new Promise<void>((resolve) => this.#onDrained.push(resolve))
-    time.clearTimeout(timer)
+    if (!this.#isDrained) {
+      const { time } = this.#options
+      const timer = timeoutMs === undefined ? undefined : time.setTimeout(() => this.#abandonAll(), timeoutMs)
+      await new Promise<void>((resolve) => this.#onDrained.push(resolve))
+      time.clearTimeout(timer)
+    }
+    return { notStarted: this.#notStarted, interrupted: this.#interrupted }
   }
 
   /** {@link close}, for `await using`. */
@@ -189,59 +269,87 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     await this.close()
   }
 
+  /** A function that ignores its signal does not keep the client open. */
   get #isDrained(): boolean {
-    return this.#queued === 0 && this.#running.size === 0
+    return this.#queued === 0 && (this.#running.size === 0 || this.#isAbandoned)
   }
 
   #checkDrained(): void {
     if (this.#isClosed && this.#isDrained) {
-      this.#resolveDrained()
-    }
-  }
-
-  #resolveDrained(): void {
-    for (const resolve of this.#onDrained.splice(0)) {
-      resolve()
+      for (const resolve of this.#onDrained.splice(0)) {
+        resolve()
+      }
     }
   }
 
   /** Rejects waiting calls, and aborts running ones. */
   #abandonAll(): void {
     this.#isAbandoned = true
-    for (const queue of this.#queues.values()) {
-      queue.close(closedError)
+    for (const queue of [...this.#queues.values()]) {
+      queue.close()
     }
-    for (const [call, stop] of [...this.#delayed]) {
-      stop()
-      this.#giveUp(call, closedError())
+    this.#delayed.close()
+    this.#interrupted += this.#running.size
+    for (const attempt of this.#running) {
+      attempt.abort(closedError(attempt.number))
     }
-    for (const controller of this.#running) {
-      controller.abort(closedError())
-    }
-    // A function that ignores its signal does not keep the client open.
-    this.#resolveDrained()
+    this.#checkDrained()
   }
 
-  async #schedule(run: ScheduledCall['run'], call: CheckedCall, isRepeatable = true): Promise<unknown> {
+  /**
+   * @param how.also - A further signal that ends the call.
+   * @param how.isRepeatable - Whether it can be sent again. Default: `true`.
+   */
+  async #schedule(
+    run: ScheduledCall['run'],
+    checked: CheckedCall,
+    how: { readonly also?: AbortSignalLike | undefined; readonly isRepeatable?: boolean; readonly isFetch?: boolean },
+  ): Promise<unknown> {
     if (this.#isClosed) {
-      throw closedError()
+      throw closedError(0)
     }
-    if (call.signal?.aborted) {
-      throw abortError(call.signal, false)
+    const { maxQueued, time, holdsBodies, ageingMs, retries } = this.#options
+    const { signal, unlink } = eitherSignal(checked.signal, how.also)
+    if (signal?.aborted) {
+      throw abortedError(signal, 0)
     }
-    const { maxQueued, time } = this.#options
     if (this.#queued >= maxQueued) {
       const message = `${maxQueued} calls wait already; raise maxQueued, or make fewer calls`
-      throw new TollgateError('OVERLOADED', message)
+      throw new TollgateError('OVERLOADED', message, { attempts: 0 })
     }
-    const queue = this.#queueOf(call.key)
+    const queue = this.#queueOf(checked.key)
+    const now = time.now()
     return new Promise((resolve, reject) => {
-      const maxRetries = isRepeatable ? this.#options.retries.limit : 0
-      const settle = { resolve, reject, sequence: this.#sequence++, attempt: 1, waitsSince: time.now(), maxRetries }
       this.#queued++
-      // Its turn may come in the context of another call.
-      queue.add({ ...call, run: inThisContext(run), ...settle })
+      this.#budget.countCall(now)
+      queue.add({
+        ...checked,
+        signal,
+        // Its turn may come in the context of another call.
+        run: inThisContext(run),
+        holdsBody: how.isFetch === true && holdsBodies,
+        sequence: this.#sequence++,
+        rank: now - checked.priority * ageingMs,
+        resolve,
+        reject,
+        onEnd: unlink,
+        attempt: 1,
+        maxRetries: how.isRepeatable === false ? 0 : retries.limit,
+        waitsSince: now,
+      })
     })
+  }
+
+  /** Resolves when a call may wait, or the client is closed. */
+  async #roomToQueue(): Promise<void> {
+    while (this.#queued >= this.#options.maxQueued && !this.#isClosed) {
+      await new Promise<void>((resolve) => this.#awaitingRoom.push(resolve))
+    }
+  }
+
+  #leaveQueue(): void {
+    this.#queued--
+    this.#awaitingRoom.shift()?.()
   }
 
   #enqueue(call: ScheduledCall): void {
@@ -257,6 +365,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     }
     const queue = new KeyQueue(key, {
       ask: this.#ask,
+      peek: (of, need) => this.#options.limiter.peek(of, turnOptions(need)),
       time: this.#options.time,
       start: (call, turn) => void this.#run(call, turn),
       giveUp: (call, error) => this.#giveUp(call, error),
@@ -267,68 +376,86 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   #giveUp(call: ScheduledCall, error: unknown): void {
-    this.#queued--
-    this.#events.emit('giveUp', { key: call.key as K, error })
+    const attempts = call.attempt - 1
+    this.#leaveQueue()
+    if (this.#isAbandoned) {
+      this.#notStarted += attempts === 0 ? 1 : 0
+      this.#interrupted += attempts === 0 ? 0 : 1
+    }
+    this.#events.emit('giveUp', { key: call.key as K, error, attempts })
+    call.onEnd()
     call.reject(error)
     this.#checkDrained()
   }
 
   async #run(call: ScheduledCall, turn: Turn): Promise<void> {
     const { time } = this.#options
-    const { attempt, priority } = call
+    const { attempt: number, priority } = call
     const key = call.key as K
-    const startedAt = time.now()
-    const controller = new AbortController()
-    this.#queued--
-    this.#running.add(controller)
-    this.#events.emit('start', { key, priority, attempt, waitedMs: startedAt - call.waitsSince })
-    const result = await this.#attempt(call, turn, controller)
-    this.#running.delete(controller)
-    turn.end()
-    const answer = answerOf(result, time.epochMs())
-    const { status } = answer
-    const isSuccess = !result.isError && status !== 429 && !(status !== undefined && status >= 500)
-    this.#events.emit('end', { key, attempt, durationMs: time.now() - startedAt, isSuccess, status })
-    this.#finish(call, result, answer)
-    this.#checkDrained()
-  }
-
-  async #attempt(call: ScheduledCall, turn: Turn, controller: AbortController): Promise<AttemptResult> {
-    const unlink = [call.signal, turn.signal].map((signal) => linkSignal(signal, controller))
-    const { attempt } = call
-    const signal = controller.signal as PermitSignal
-    try {
-      return { isError: false, value: await call.run({ signal, attempt, decision: turn.decision }) }
-    } catch (error) {
-      return { isError: true, error }
-    } finally {
-      for (const each of unlink) {
-        each()
+    const attempt = new Attempt(call, turn, time)
+    this.#leaveQueue()
+    this.#running.add(attempt)
+    this.#events.emit('start', { key, priority, attempt: number, waitedMs: attempt.startedAt - call.waitsSince })
+    const ended = await attempt.run((result) => this.#hooks.read(call, result))
+    const isRetried = this.#isRetried(call, ended)
+    const end = (isSuccess: boolean) => {
+      const { status } = ended.answer
+      const durationMs = time.now() - attempt.startedAt
+      this.#events.emit('end', { key, attempt: number, durationMs, isSuccess, status })
+      if (!isRetried) {
+        call.onEnd()
       }
+      attempt.end(() => {
+        this.#running.delete(attempt)
+        this.#checkDrained()
+      })
+    }
+    const isSuccess = !isFailure(ended)
+    const { result } = ended
+    if (!isRetried && !result.isError && call.holdsBody && attempt.hasPermit) {
+      const { signal } = attempt
+      const value = holdBody(result.value, { time, signal, onEnd: (isWhole) => end(isSuccess && isWhole) })
+      this.#finish(call, ended, { isError: false, value })
+    } else {
+      end(isSuccess)
+      this.#finish(call, ended, isRetried ? undefined : result)
     }
   }
 
-  /** Settles a call after an attempt, or sends it again. */
-  #finish(call: ScheduledCall, result: AttemptResult, { status, delayMs }: Answer): void {
-    const { retries } = this.#options
-    const backoff = backoffMs(call.attempt, retries)
-    const isRefused = status === 429 || (status === 503 && delayMs !== undefined)
-    if (isRefused) {
-      void this.#block(call.key, status, delayMs ?? backoff)
-    }
-    // Without a retry the caller gets the answer of the server.
-    const isTooLong = (delayMs ?? 0) > call.maxWaitMs
+  /** Whether a call is sent again. Without a retry the caller gets the answer of the server. */
+  #isRetried(call: ScheduledCall, ended: ReadResult): boolean {
+    const { delayMs = 0, isRefusal } = ended.answer
     const isAborted = call.signal?.aborted === true || this.#isAbandoned
-    const isLast = call.attempt > call.maxRetries || isTooLong || isAborted
-    if (isLast || !mayRetry(result, status, call.isIdempotent)) {
-      settle(call, result)
+    if (call.attempt > call.maxRetries || delayMs > call.maxWaitMs || isAborted || !isFailure(ended)) {
+      return false
+    }
+    // The pause after a refusal bounds its retries.
+    return this.#hooks.mayRetry(call, ended) && (isRefusal || this.#budget.take(this.#options.time.now()))
+  }
+
+  /**
+   * Pauses the key if the server says so, and settles the call, or sends it again.
+   *
+   * @param settled - What the caller gets; `undefined` if the call is sent again.
+   */
+  #finish(call: ScheduledCall, { result, answer }: ReadResult, settled: AttemptResult | undefined): void {
+    const { retries, pauseWhenEmpty } = this.#options
+    const { status, isRefusal } = answer
+    const backoff = backoffMs(call.attempt, retries)
+    const emptyMs = pauseWhenEmpty && !result.isError ? answer.emptyMs : undefined
+    const pauseMs = isRefusal ? (answer.delayMs ?? backoff) : emptyMs
+    if (pauseMs !== undefined) {
+      void this.#block(call, status, pauseMs)
+    }
+    if (settled !== undefined) {
+      settle(call, settled)
       return
     }
     discard(result)
     call.attempt++
     this.#queued++
     // A blocked key makes the call wait in any case.
-    this.#retry(call, isRefused ? 0 : backoff, status)
+    this.#retry(call, isRefusal ? 0 : backoff, status)
   }
 
   #retry(call: ScheduledCall, delayMs: number, status: number | undefined): void {
@@ -337,41 +464,21 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       this.#enqueue(call)
       return
     }
-    const { time } = this.#options
-    const { signal } = call
-    const stop = () => {
-      time.clearTimeout(timer)
-      this.#delayed.delete(call)
-      if (signal !== undefined) {
-        removeAbortListener(signal, onAbort)
-      }
-    }
-    const timer = time.setTimeout(() => {
-      stop()
-      this.#enqueue(call)
-    }, delayMs)
-    const onAbort = () => {
-      stop()
-      this.#giveUp(call, abortError(signal as AbortSignalLike, false))
-    }
-    if (signal !== undefined) {
-      addAbortListener(signal, onAbort)
-    }
-    this.#delayed.set(call, stop)
+    this.#delayed.add(call, delayMs, () => this.#enqueue(call))
   }
 
   /** Blocks a key for all processes. Here it pauses at once. */
-  async #block(key: unknown, status: number, durationMs: number): Promise<void> {
+  async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
     const { limiter } = this.#options
-    const queue = this.#queueOf(key)
-    queue.pause(durationMs, undefined)
+    const { key } = call
+    this.#queueOf(key).pause(durationMs, undefined)
     let applied: ClientEvents['block']['applied'] = false
     let error: TollgateError | undefined
     try {
       applied = await limiter.block(key, `${durationMs}ms`)
       if (applied !== false) {
         // An earlier block may end later.
-        const decision = await limiter.peek(key, 1)
+        const decision = await limiter.peek(key, turnOptions(call))
         this.#queueOf(key).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
       }
     } catch (cause) {
@@ -381,46 +488,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 }
 
-/** The same text for equal keys. */
-function nameOfKey(key: unknown): string {
-  try {
-    return JSON.stringify(key) ?? String(key)
-  } catch {
-    throw invalid('INVALID_KEY', 'key', 'must be a key of the limiter', key)
-  }
-}
-
-function closedError(): TollgateError {
-  return new TollgateError('CLOSED', 'the client has been closed')
-}
-
-/** Aborts a controller with a signal. Returns a function that ends this. */
-function linkSignal(signal: AbortSignalLike | undefined, controller: AbortController): () => void {
-  if (signal === undefined) {
-    return () => {}
-  }
-  const onAbort = () => controller.abort(signal.reason)
-  if (signal.aborted) {
-    onAbort()
-    return () => {}
-  }
-  addAbortListener(signal, onAbort)
-  return () => removeAbortListener(signal, onAbort)
-}
-
 function settle({ resolve, reject }: ScheduledCall, result: AttemptResult): void {
   if (result.isError) {
     reject(result.error)
   } else {
     resolve(result.value)
-  }
-}
-
-/** Frees the connection of a response that nobody reads. */
-function discard(result: AttemptResult): void {
-  const body = result.isError ? undefined : (result.value as { readonly body?: unknown } | null | undefined)?.body
-  const { cancel } = (body ?? {}) as { readonly cancel?: () => Promise<void> }
-  if (typeof cancel === 'function') {
-    Promise.resolve(cancel.call(body)).catch(() => {})
   }
 }

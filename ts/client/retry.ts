@@ -1,4 +1,5 @@
-import type { AttemptResult } from './answer.js'
+import { TollgateError } from '../api/error.js'
+import type { Answer, AttemptResult } from './answer.js'
 
 /** The statuses after which an idempotent call is sent again. */
 const TRANSIENT = new Set([408, 425, 429, 500, 502, 503, 504])
@@ -10,14 +11,23 @@ const NETWORK_ERROR = /^(ECONN|ETIMEDOUT$|EPIPE$|EAI_AGAIN$|ENOTFOUND$|EHOSTUNRE
 const IDEMPOTENT_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
- * Whether a call may be sent again. A server that answers 429 has not processed the call. After any
- * other failure it may have, so only an idempotent call is sent again.
+ * Whether a call may be sent again. A server that refuses a call has not processed it; 503 is not always
+ * a refusal. After any other failure it may have, so only an idempotent call is sent again.
  */
-export function mayRetry(result: AttemptResult, status: number | undefined, isIdempotent: boolean): boolean {
-  if (status !== undefined) {
-    return status === 429 || (isIdempotent && TRANSIENT.has(status))
+export function mayRetry(result: AttemptResult, { status, isRefusal }: Answer, isIdempotent: boolean): boolean {
+  if (isRefusal && status !== 503) {
+    return true
   }
-  return isIdempotent && result.isError && isNetworkError(result.error)
+  if (status !== undefined) {
+    return isIdempotent && TRANSIENT.has(status)
+  }
+  return isIdempotent && result.isError && (isTimeout(result.error) || isNetworkError(result.error))
+}
+
+/** Whether an attempt took too long, by the client's limit or by an `AbortSignal.timeout` of its function. */
+function isTimeout(error: unknown): boolean {
+  const { name } = (typeof error === 'object' && error !== null ? error : {}) as { readonly name?: unknown }
+  return name === 'TimeoutError' || (TollgateError.is(error) && error.code === 'ATTEMPT_TIMEOUT')
 }
 
 function isNetworkError(error: unknown): boolean {

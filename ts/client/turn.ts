@@ -5,6 +5,7 @@ import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
+import { turnOptions } from './scheduled-call.js'
 
 /** The right of one call to start. */
 export interface Turn {
@@ -55,18 +56,19 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
   if (policies.every(isRate)) {
     return turnsBySlots(limiter as AnyLimiter & Waits<unknown, string, string>, giveBack)
   }
-  return async ({ key, cost, tier }) => {
-    const decision = await limiter.take(key, callOptions(cost, tier))
+  return async (request) => {
+    const decision = await limiter.take(request.key, turnOptions(request))
     return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : decision
   }
 }
 
 function turnsByPermits(limiter: Acquiring<unknown, string, string>, time: WaitingTime): AskForTurn {
   let shortestMs = Number.POSITIVE_INFINITY
-  return async ({ key, cost, tier, maxWaitMs, signal }) => {
+  return async (request) => {
+    const { key, maxWaitMs, signal } = request
     const askedAt = time.now()
     const permit = await limiter.acquire(key, {
-      ...callOptions(cost, tier),
+      ...turnOptions(request),
       maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
       signal,
     })
@@ -91,9 +93,10 @@ function turnsBySlots(
   limiter: AnyLimiter & Waits<unknown, string, string>,
   giveBack: (decision: Decision) => void,
 ): AskForTurn {
-  return async ({ key, cost, tier, maxWaitMs, signal }) => {
+  return async (request) => {
+    const { key, maxWaitMs, signal } = request
     const decision = await limiter.wait(key, {
-      ...callOptions(cost, tier),
+      ...turnOptions(request),
       maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
       onTooLong: 'resolve',
       signal,
@@ -104,7 +107,7 @@ function turnsBySlots(
     const isDelayed = decision.waitedMs > DELAYED_MS
     if (isDelayed) {
       // Another process may have blocked the key during the wait.
-      const latest = await limiter.peek(key, callOptions(cost, tier))
+      const latest = await limiter.peek(key, turnOptions(request))
       if (latest.status === 'blocked') {
         giveBack(decision)
         return latest
@@ -116,8 +119,4 @@ function turnsBySlots(
 
 function turnOf(decision: Allowed, isDelayed: boolean, giveBack: () => void): Turn {
   return { decision, signal: undefined, isDelayed, end: () => {}, giveBack }
-}
-
-function callOptions(cost: number, tier: string | undefined): { cost: number; tier?: string } {
-  return tier === undefined ? { cost } : { cost, tier }
 }

@@ -1,0 +1,123 @@
+import type { PermitSignal } from '../api/permit.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
+import { type Answer, type AttemptResult, discard, NO_ANSWER } from './answer.js'
+import { attemptTimeoutError } from './errors.js'
+import type { ScheduledCall } from './scheduled-call.js'
+import { linkSignal } from './signals.js'
+import type { Turn } from './turn.js'
+
+/** An attempt that has ended, and what it says about the limits of the server. */
+export interface ReadResult {
+  readonly result: AttemptResult
+  readonly answer: Answer
+}
+
+/** Whether an attempt has failed: by an error, by a refusal, or by a status that says so. */
+export function isFailure({ result, answer: { status, isRefusal } }: ReadResult): boolean {
+  return result.isError || isRefusal || (status !== undefined && status >= 400)
+}
+
+/** One attempt of a call. */
+export class Attempt {
+  readonly startedAt: number
+  readonly number: number
+  readonly #call: ScheduledCall
+  readonly #turn: Turn
+  readonly #time: WaitingTime
+  readonly #controller = new AbortController()
+  readonly #unlinks: readonly (() => void)[]
+  /** Whether the function runs, whose time may be over. */
+  #isRunning = true
+  #hasEnded = false
+  #onEnd: () => void = () => {}
+
+  constructor(call: ScheduledCall, turn: Turn, time: WaitingTime) {
+    this.#call = call
+    this.#turn = turn
+    this.#time = time
+    this.startedAt = time.now()
+    this.number = call.attempt
+    this.#unlinks = [call.signal, turn.signal].map((signal) => linkSignal(signal, this.#controller))
+  }
+
+  get signal(): PermitSignal {
+    return this.#controller.signal as PermitSignal
+  }
+
+  /** Whether the call holds a permit while it runs. */
+  get hasPermit(): boolean {
+    return this.#turn.signal !== undefined
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason)
+  }
+
+  /**
+   * Runs the function of the call, for `attemptTimeoutMs` at most.
+   *
+   * @param read - Reads the result. Does not reject.
+   */
+  async run(read: (result: AttemptResult) => Answer | Promise<Answer>): Promise<ReadResult> {
+    const { attemptTimeoutMs } = this.#call
+    if (attemptTimeoutMs === undefined) {
+      return this.#runFunction(read)
+    }
+    let isLate = false
+    let timer: PlatformTimer | undefined
+    const late = new Promise<ReadResult>((resolve) => {
+      timer = this.#time.setTimeout(() => {
+        isLate = true
+        const error = attemptTimeoutError(this.#call)
+        this.abort(error)
+        resolve({ result: { isError: true, error }, answer: NO_ANSWER })
+      }, attemptTimeoutMs)
+    })
+    const ran = this.#runFunction(read).then((ended) => {
+      if (isLate) {
+        discard(ended.result)
+      }
+      return ended
+    })
+    const first = await Promise.race([ran, late])
+    this.#time.clearTimeout(timer)
+    return first
+  }
+
+  /**
+   * Ends the attempt: releases its permit, once its function no longer runs.
+   *
+   * @param onEnd - Called then.
+   */
+  end(onEnd: () => void): void {
+    this.#hasEnded = true
+    this.#onEnd = onEnd
+    this.#endIfOver()
+  }
+
+  async #runFunction(read: (result: AttemptResult) => Answer | Promise<Answer>): Promise<ReadResult> {
+    const { run } = this.#call
+    const { signal, number: attempt } = this
+    let result: AttemptResult
+    try {
+      result = { isError: false, value: await run({ signal, attempt, decision: this.#turn.decision }) }
+    } catch (error) {
+      result = { isError: true, error }
+    }
+    const answer = read(result)
+    const ended = { result, answer: 'then' in answer ? await answer : answer }
+    this.#isRunning = false
+    this.#endIfOver()
+    return ended
+  }
+
+  #endIfOver(): void {
+    if (this.#hasEnded && !this.#isRunning) {
+      for (const unlink of this.#unlinks) {
+        unlink()
+      }
+      this.#turn.end()
+      this.#onEnd()
+    }
+  }
+}

@@ -1,0 +1,208 @@
+import { type AbortSignalLike, signalOf } from '../api/wait.js'
+import { clockOf } from '../input/clock.js'
+import { millisOfOption, wholeMillis } from '../input/duration.js'
+import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import type { TimerClock } from '../platform/timer-clock.js'
+import { timers } from '../platform/timers.js'
+import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
+import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
+
+/** A day, the longest wait. */
+const MAX_MS = 86_400_000
+
+const DEFAULT_WAIT_MS = 60_000
+
+const DEFAULT_AGEING_MS = 1_000
+
+/** The checked `RetryOptions`. */
+export interface CheckedRetries {
+  readonly limit: number
+  readonly minDelay: number
+  readonly maxDelay: number
+  readonly budget: number | false
+}
+
+/** The checked `ClientOptions`. */
+export interface CheckedClientOptions {
+  readonly limiter: ClientLimiter<unknown, string, string>
+  readonly key: unknown
+  readonly maxWaitMs: number
+  readonly maxQueued: number
+  readonly ageingMs: number
+  readonly attemptTimeoutMs: number | undefined
+  readonly retries: CheckedRetries
+  readonly shouldRetry: ShouldRetry | undefined
+  readonly refusalOf: RefusalOf | undefined
+  readonly pauseWhenEmpty: boolean
+  /** Whether `fetch` holds permits until the body has ended. */
+  readonly holdsBodies: boolean
+  /** `undefined`: the platform's function. */
+  readonly fetch: ((input: unknown, init: unknown) => Promise<unknown>) | undefined
+  readonly time: WaitingTime
+}
+
+/** The names of the options. */
+const CLIENT_OPTIONS = [
+  'limiter',
+  'key',
+  'maxWaitMs',
+  'maxQueued',
+  'ageing',
+  'attemptTimeoutMs',
+  'retries',
+  'shouldRetry',
+  'refusalOf',
+  'pauseWhenEmpty',
+  'holdUntil',
+  'fetch',
+  'clock',
+] as const
+
+/** Checks `ClientOptions`. */
+export function clientOptionsOf(value: unknown): CheckedClientOptions {
+  const options = optionsOf('INVALID_OPTION', 'OutgoingClient', value, CLIENT_OPTIONS)
+  const { limiter, key, maxWaitMs = DEFAULT_WAIT_MS, maxQueued = 1_000, clock } = options
+  const { pauseWhenEmpty = false, holdUntil = 'body' } = options
+  if (!isLimiter(limiter)) {
+    throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
+  }
+  if (holdUntil !== 'body' && holdUntil !== 'headers') {
+    throw invalid('INVALID_OPTION', 'holdUntil', "must be 'body' or 'headers'", holdUntil)
+  }
+  return {
+    limiter,
+    key,
+    maxWaitMs: waitOf(maxWaitMs),
+    maxQueued: wholeNumber('INVALID_OPTION', 'maxQueued', maxQueued),
+    ageingMs: ageingOf(options.ageing),
+    attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs),
+    retries: retriesOf(options.retries),
+    shouldRetry: functionOf('shouldRetry', options.shouldRetry),
+    refusalOf: functionOf('refusalOf', options.refusalOf),
+    pauseWhenEmpty: trueOrFalse('INVALID_OPTION', 'pauseWhenEmpty', pauseWhenEmpty),
+    holdsBodies: holdUntil === 'body',
+    fetch: functionOf('fetch', options.fetch),
+    time: clientTimeOf(clockOf('clock', clock)),
+  }
+}
+
+/** Checks an option that is a function, if it is given. */
+function functionOf<F>(option: string, value: unknown): F | undefined {
+  if (value !== undefined && typeof value !== 'function') {
+    throw invalid('INVALID_OPTION', option, 'must be a function', value)
+  }
+  return value as F | undefined
+}
+
+function ageingOf(value: unknown): number {
+  const millis = value === undefined ? DEFAULT_AGEING_MS : millisOfOption('INVALID_OPTION', 'ageing', value)
+  if (millis < 1 || millis > MAX_MS) {
+    throw invalid('INVALID_OPTION', 'ageing', 'must be from a millisecond to a day', value)
+  }
+  return millis
+}
+
+function timeoutOf(value: unknown): number | undefined {
+  return value === undefined ? undefined : wholeMillis('attemptTimeoutMs', value, 1, MAX_MS)
+}
+
+function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
+  if (clock === undefined) {
+    return realTime(timers.now)
+  }
+  return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
+}
+
+function isLimiter(value: unknown): value is CheckedClientOptions['limiter'] {
+  const limiter = value as Partial<ClientLimiter> | null | undefined
+  return typeof limiter?.take === 'function' && typeof limiter.block === 'function' && limiter.policies !== undefined
+}
+
+function waitOf(value: unknown): number {
+  return wholeMillis('maxWaitMs', value, 0, MAX_MS)
+}
+
+function retriesOf(value: unknown): CheckedRetries {
+  const options = typeof value === 'number' ? { limit: value } : (value ?? {})
+  const names = ['limit', 'minDelay', 'maxDelay', 'budget'] as const
+  const checked = optionsOf('INVALID_OPTION', 'retries', options, names)
+  const { limit = 2, minDelay = '500ms', maxDelay = '30s', budget = 0.1 } = checked
+  const retries = {
+    limit: wholeNumber('INVALID_OPTION', 'retries.limit', limit, 0, 100),
+    minDelay: millisOfOption('INVALID_OPTION', 'retries.minDelay', minDelay),
+    maxDelay: millisOfOption('INVALID_OPTION', 'retries.maxDelay', maxDelay),
+    budget: budgetOf(budget),
+  }
+  if (retries.maxDelay < retries.minDelay || retries.maxDelay > MAX_MS) {
+    throw invalid('INVALID_OPTION', 'retries.maxDelay', 'must be at least minDelay and at most a day', maxDelay)
+  }
+  return retries
+}
+
+function budgetOf(value: unknown): number | false {
+  const isShare = typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY
+  if (!isShare && value !== false) {
+    throw invalid('INVALID_OPTION', 'retries.budget', 'must be a number above 0, or false', value)
+  }
+  return value
+}
+
+/** The checked `ScheduleOptions`. */
+export interface CheckedCall {
+  readonly key: unknown
+  readonly priority: number
+  readonly cost: number
+  readonly signal: AbortSignalLike | undefined
+  readonly maxWaitMs: number
+  readonly tier: string | undefined
+  readonly isIdempotent: boolean
+  readonly attemptTimeoutMs: number | undefined
+  readonly shouldRetry: ShouldRetry | undefined
+}
+
+/** The values for options of a call that are not given. */
+export type CallDefaults = Pick<CheckedCall, 'key' | 'maxWaitMs' | 'isIdempotent' | 'attemptTimeoutMs' | 'shouldRetry'>
+
+const CALL_OPTIONS = [
+  'key',
+  'priority',
+  'cost',
+  'signal',
+  'maxWaitMs',
+  'tier',
+  'isIdempotent',
+  'attemptTimeoutMs',
+  'shouldRetry',
+] as const
+
+/**
+ * Checks `ScheduleOptions`.
+ *
+ * @param where - The method, for messages.
+ */
+export function scheduleOptionsOf(where: string, value: unknown, defaults: CallDefaults): CheckedCall {
+  const options = optionsOf('INVALID_OPTION', where, value ?? {}, CALL_OPTIONS)
+  const { key = defaults.key, priority = 0, cost = 1, signal, tier } = options
+  if (key === undefined) {
+    throw invalid('INVALID_KEY', 'key', `must be given, to ${where} or to the client`, key)
+  }
+  return {
+    key,
+    priority: wholeNumber('INVALID_OPTION', 'priority', priority, -100, 100),
+    cost: wholeNumber('INVALID_COST', 'cost', cost),
+    signal: signalOf(signal),
+    maxWaitMs: waitOf(options.maxWaitMs ?? defaults.maxWaitMs),
+    tier: tier as string | undefined,
+    isIdempotent: trueOrFalse('INVALID_OPTION', 'isIdempotent', options.isIdempotent ?? defaults.isIdempotent),
+    attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs) ?? defaults.attemptTimeoutMs,
+    shouldRetry: functionOf<ShouldRetry>('shouldRetry', options.shouldRetry) ?? defaults.shouldRetry,
+  }
+}
+
+/** Checks `CloseOptions`. */
+export function closeTimeoutOf(value: unknown): number | undefined {
+  // A listener for a signal of the process receives its name.
+  const options = typeof value === 'string' ? {} : (value ?? {})
+  const { timeoutMs } = optionsOf('INVALID_OPTION', 'close', options, ['timeoutMs'])
+  return timeoutMs === undefined ? undefined : wholeMillis('timeoutMs', timeoutMs, 0, MAX_MS)
+}

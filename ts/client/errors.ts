@@ -1,0 +1,31 @@
+import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
+import type { AbortSignalLike } from '../api/wait.js'
+import type { ScheduledCall } from './scheduled-call.js'
+
+/** @param attempts - The attempts that the call has begun. */
+export function closedError(attempts: number): TollgateError {
+  const fate = attempts === 0 ? 'the call has not started' : `attempt ${attempts} of the call has started`
+  return new TollgateError('CLOSED', `the client has been closed; ${fate}`, { attempts })
+}
+
+/** @param attempts - The attempts that the call has begun. */
+export function abortedError(signal: AbortSignalLike, attempts: number): TollgateError {
+  return new TollgateError('ABORTED', 'the wait has been aborted', { cause: signal.reason, attempts })
+}
+
+export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall): TollgateError {
+  const message = `attempt ${attempt} took longer than attemptTimeoutMs of ${attemptTimeoutMs}`
+  return new TollgateError('ATTEMPT_TIMEOUT', message, { attempts: attempt, charged: 'unknown' })
+}
+
+/** The error of a call that cannot wait for its turn. */
+export function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
+  const { maxWaitMs, cost } = call
+  const isImpossible = decision?.status === 'impossible'
+  const message = isImpossible
+    ? `a cost of ${cost} never fits: lower the cost or raise the limit`
+    : `the call has no turn within maxWaitMs of ${maxWaitMs}; raise maxWaitMs, or make fewer calls`
+  const attempts = call.attempt - 1
+  return new TollgateError('WAIT_TOO_LONG', message, decision === undefined ? { attempts } : { decision, attempts })
+}

@@ -1,0 +1,126 @@
+import { boundedDelay, resetDelayOf, secondsOf } from './server-times.js'
+
+/** The code `RESOURCE_EXHAUSTED` of gRPC. */
+const RESOURCE_EXHAUSTED = 8
+
+/** The key of the metadata with a `google.rpc.Status`, whose details may have a `RetryInfo`. */
+const STATUS_DETAILS = 'grpc-status-details-bin'
+
+const RETRY_INFO = 'google.rpc.RetryInfo'
+
+/** The metadata of `@grpc/grpc-js`. */
+interface Metadata {
+  get?(name: string): readonly unknown[]
+}
+
+/** The members of gRPC errors: of `@grpc/grpc-js`, of `google-gax`, and of Google's JSON APIs. */
+interface GrpcError {
+  readonly code?: unknown
+  readonly status?: unknown
+  readonly metadata?: Metadata
+  readonly statusDetails?: unknown
+  readonly errorDetails?: unknown
+  readonly details?: unknown
+}
+
+/** Whether an error is a refusal of a gRPC server. */
+export function isExhausted(error: unknown): boolean {
+  const { code, metadata, statusDetails } = (error ?? {}) as GrpcError
+  // Other errors have numbers as codes, too.
+  return code === RESOURCE_EXHAUSTED && (metadata !== undefined || statusDetails !== undefined)
+}
+
+/**
+ * The time for which a server asks callers to wait in a `RetryInfo`, or in the pushback of gRPC's
+ * retries.
+ */
+export function retryInfoOf(error: unknown): number | undefined {
+  const { metadata, statusDetails, errorDetails, details } = (error ?? {}) as GrpcError
+  for (const list of [statusDetails, errorDetails, details]) {
+    for (const detail of Array.isArray(list) ? list : []) {
+      const delayMs = delayOf((detail as { readonly retryDelay?: unknown } | null)?.retryDelay)
+      if (delayMs !== undefined) {
+        return delayMs
+      }
+    }
+  }
+  if (typeof metadata?.get !== 'function') {
+    return undefined
+  }
+  const [pushback] = metadata.get('grpc-retry-pushback-ms')
+  const [status] = metadata.get(STATUS_DETAILS)
+  const inMillis = typeof pushback === 'string' ? boundedDelay(secondsOf(pushback, 1)) : undefined
+  return inMillis ?? (status instanceof Uint8Array ? delayInStatus(status) : undefined)
+}
+
+/** A duration of Protocol Buffers: `{ seconds, nanos }`, or its JSON form `'34.07s'`. */
+function delayOf(duration: unknown): number | undefined {
+  if (typeof duration === 'string') {
+    return boundedDelay(resetDelayOf(duration, 0))
+  }
+  if (typeof duration !== 'object' || duration === null) {
+    return undefined
+  }
+  const { seconds = 0, nanos = 0 } = duration as { readonly seconds?: unknown; readonly nanos?: unknown }
+  // `seconds` may be a number, a text or an object that prints its number.
+  const millis = Number(String(seconds)) * 1_000 + Number(nanos) / 1e6
+  return Number.isFinite(millis) ? boundedDelay(millis) : undefined
+}
+
+/** The delay of the first `RetryInfo` in the bytes of a `google.rpc.Status`. */
+function delayInStatus(status: Uint8Array): number | undefined {
+  for (const detail of fieldsOf(status, 3)) {
+    const [type] = fieldsOf(detail, 1)
+    const [retryInfo] = fieldsOf(detail, 2)
+    if (type !== undefined && retryInfo !== undefined && new TextDecoder().decode(type).endsWith(RETRY_INFO)) {
+      const [duration = new Uint8Array()] = fieldsOf(retryInfo, 1)
+      const [seconds = 0] = numbersOf(duration, 1)
+      const [nanos = 0] = numbersOf(duration, 2)
+      return delayOf({ seconds, nanos })
+    }
+  }
+  return undefined
+}
+
+function fieldsOf(bytes: Uint8Array, field: number): Uint8Array[] {
+  return valuesOf(bytes, field).filter((value) => typeof value !== 'number')
+}
+
+function numbersOf(bytes: Uint8Array, field: number): number[] {
+  return valuesOf(bytes, field).filter((value) => typeof value === 'number')
+}
+
+/** The values of a field in a message of Protocol Buffers: numbers (wire type 0) and bytes (2). */
+function valuesOf(bytes: Uint8Array, field: number): (number | Uint8Array)[] {
+  const values: (number | Uint8Array)[] = []
+  let at = 0
+  const varint = () => {
+    let [value, factor] = [0, 1]
+    for (; at < bytes.length; factor *= 128) {
+      const byte = bytes[at++] as number
+      value += (byte & 127) * factor
+      if (byte < 128) {
+        break
+      }
+    }
+    return value
+  }
+  while (at < bytes.length) {
+    const tag = varint()
+    const wireType = tag & 7
+    if (wireType !== 0 && wireType !== 2) {
+      // No other type occurs in these messages.
+      break
+    }
+    let value: number | Uint8Array = varint()
+    if (wireType === 2) {
+      const length = value
+      value = bytes.subarray(at, at + length)
+      at += length
+    }
+    if (tag >>> 3 === field) {
+      values.push(value)
+    }
+  }
+  return values
+}

@@ -1,0 +1,106 @@
+import type { PermitSignal } from '../api/permit.js'
+import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
+
+/**
+ * The bytes that are read before the caller reads. A body that is not longer ends when the server has
+ * sent it, also if nobody reads it.
+ */
+const READ_AHEAD = 65_536
+
+/** The time after which a longer body counts as ended if nobody reads it, in milliseconds. */
+const UNREAD_MS = 60_000
+
+/** What a caller of {@link holdBody} provides. */
+interface BodyHolder {
+  readonly time: WaitingTime
+  /** Ends the body when it is aborted. */
+  readonly signal: PermitSignal
+  /** The body has ended: it was read to its end, cancelled (both successful), or has failed. */
+  onEnd(isSuccess: boolean): void
+}
+
+/**
+ * Watches the body of a response.
+ *
+ * @returns The response that the caller gets in its place. A value without a body stays as it is, and has ended.
+ */
+export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): unknown {
+  if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.bodyUsed) {
+    onEnd(true)
+    return value
+  }
+  const reader = value.body.getReader()
+  let stream: ReadableByteStreamController
+  let unread: PlatformTimer | undefined
+  let hasEnded = false
+  const end = (isSuccess: boolean) => {
+    time.clearTimeout(unread)
+    if (!hasEnded) {
+      hasEnded = true
+      removeAbortListener(signal, onAbort)
+      onEnd(isSuccess)
+    }
+  }
+  const onAbort = () => {
+    stream.error(signal.reason)
+    reader.cancel(signal.reason).catch(() => {})
+    end(false)
+  }
+  const source: UnderlyingByteSource = {
+    type: 'bytes',
+    start: (controller) => {
+      stream = controller
+    },
+    pull: async (controller) => {
+      time.clearTimeout(unread)
+      try {
+        const chunk = await nextChunk(reader)
+        if (chunk !== undefined) {
+          controller.enqueue(chunk)
+          if ((controller.desiredSize ?? 0) <= 0) {
+            unread = time.setTimeout(() => end(true), UNREAD_MS)
+            unread.unref?.()
+          }
+          return
+        }
+      } catch (error) {
+        end(false)
+        throw error
+      }
+      controller.close()
+      controller.byobRequest?.respond(0)
+      end(true)
+    },
+    cancel: (reason) => {
+      end(true)
+      return reader.cancel(reason)
+    },
+  }
+  const body = new ReadableStream(source, { highWaterMark: READ_AHEAD })
+  addAbortListener(signal, onAbort)
+  return withPropertiesOf(value, new Response(body, { headers: value.headers }))
+}
+
+/** The next bytes, which are not empty; `undefined` at the end. A stream takes the memory of what it is given, so they are copied. */
+async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    if (!ArrayBuffer.isView(read.value)) {
+      throw new TypeError('a chunk of the body of a response is not a Uint8Array')
+    }
+    if (read.value.byteLength > 0) {
+      return new Uint8Array(read.value as Uint8Array)
+    }
+  }
+  return undefined
+}
+
+/** Gives a response, and its clones, what a constructor cannot give it. */
+function withPropertiesOf(original: Response, copy: Response): Response {
+  const { status, statusText, ok, url, redirected, type } = original
+  const clone = () => withPropertiesOf(original, Response.prototype.clone.call(copy))
+  for (const [name, value] of Object.entries({ status, statusText, ok, url, redirected, type, clone })) {
+    Object.defineProperty(copy, name, { value, configurable: true })
+  }
+  return copy
+}

@@ -1,0 +1,111 @@
+import { boundedDelay, httpDateOf, resetDelayOf, secondsOf } from './server-times.js'
+
+/** A limit of a server, as the headers of an answer describe it. */
+export interface ServerLimit {
+  /** The units that are left; `undefined` if the server does not say. */
+  readonly remaining: number | undefined
+  /** The time until it has units again, in milliseconds. */
+  readonly delayMs: number
+}
+
+/** The headers of an answer, by lower-case names. */
+export type HeaderMap = ReadonlyMap<string, string>
+
+/** A header with the reset of a limit: what stands before and after the word names the limit. */
+const RESET = /^(.*rate-?limit.*?)-reset(?:-after)?(-.+)?$/
+
+/** The longest name of such a header: servers choose the names, and a pattern takes long for long ones. */
+const MAX_NAME = 100
+
+/** Reads the headers of `fetch`, of Node.js and of HTTP clients. */
+export function headerMapOf(headers: unknown): HeaderMap {
+  const map = new Map<string, string>()
+  for (const [name, value] of entriesOf(headers)) {
+    const text = textOf(value)
+    if (text !== undefined) {
+      map.set(String(name).toLowerCase(), text)
+    }
+  }
+  return map
+}
+
+function entriesOf(headers: unknown): Iterable<readonly [unknown, unknown]> {
+  if (typeof headers !== 'object' || headers === null) {
+    return []
+  }
+  // `Headers` of any realm, a `Map`, or the object of a client.
+  const { entries } = headers as { readonly entries?: unknown }
+  return typeof entries === 'function' ? entries.call(headers) : Object.entries(headers)
+}
+
+function textOf(value: unknown): string | undefined {
+  const single = Array.isArray(value) ? value.join(', ') : value
+  return typeof single === 'string' ? single.trim() : typeof single === 'number' ? String(single) : undefined
+}
+
+/**
+ * The time for which a server asks callers to wait, if it says so plainly: `retry-after-ms` (OpenAI,
+ * Azure), `x-ms-retry-after-ms` (Azure), or `Retry-After` (RFC 9110) in seconds or as a date.
+ *
+ * @param wallMs - Epoch milliseconds, if the answer has no `Date`.
+ */
+export function retryAfterOf(headers: HeaderMap, wallMs: number): number | undefined {
+  const inMillis = secondsOf(headers.get('retry-after-ms'), 1) ?? secondsOf(headers.get('x-ms-retry-after-ms'), 1)
+  const retryAfter = headers.get('retry-after')
+  const inSeconds = () => secondsOf(retryAfter)
+  const until = () => {
+    const epochMs = httpDateOf(retryAfter)
+    return epochMs === undefined ? undefined : epochMs - serverTimeOf(headers, wallMs)
+  }
+  return boundedDelay(inMillis) ?? boundedDelay(inSeconds()) ?? boundedDelay(until())
+}
+
+/**
+ * The limits that the headers describe: `RateLimit` of draft-ietf-httpapi-ratelimit-headers, and all
+ * pairs such as `X-RateLimit-Remaining` and `X-RateLimit-Reset`, with or without the name of a limit.
+ */
+export function serverLimitsOf(headers: HeaderMap, wallMs: number): readonly ServerLimit[] {
+  const limits = listedLimits(headers.get('ratelimit'))
+  for (const [name, text] of headers) {
+    const [, before, after = ''] = (name.length > MAX_NAME ? null : RESET.exec(name)) ?? []
+    const delayMs = before === undefined ? undefined : boundedDelay(resetDelayOf(text, serverTimeOf(headers, wallMs)))
+    if (delayMs !== undefined) {
+      const remaining = /^\d{1,15}(?!\d)/.exec(headers.get(`${before}-remaining${after}`) ?? '')?.[0]
+      limits.push({ remaining: remaining === undefined ? undefined : Number(remaining), delayMs })
+    }
+  }
+  return limits
+}
+
+/**
+ * The time until all empty limits have units again.
+ *
+ * A limit with units left has not refused the call. A limit that does not say what is left may have.
+ *
+ * @param isRefused - Whether the server has refused the call.
+ */
+export function delayOfLimits(limits: readonly ServerLimit[], isRefused: boolean): number | undefined {
+  const empty = limits.filter(({ remaining }) => remaining === 0)
+  const silent = isRefused ? limits.filter(({ remaining }) => remaining === undefined) : []
+  const deciding = empty.length > 0 ? empty : silent
+  return deciding.length === 0 ? undefined : Math.max(...deciding.map(({ delayMs }) => delayMs))
+}
+
+/** The time by the clock of the server, with which its other times are compared. */
+function serverTimeOf(headers: HeaderMap, wallMs: number): number {
+  return httpDateOf(headers.get('date')) ?? wallMs
+}
+
+/** `"name";r=0;t=30`, or `limit=10, remaining=0, reset=30` of earlier drafts. */
+function listedLimits(text: string | undefined): ServerLimit[] {
+  const isEarly = text?.includes('reset=') === true && !text.includes(';')
+  const items = (isEarly ? [text] : text?.split(',')) ?? []
+  return items.flatMap((item) => {
+    const remaining = /(?:^|[;,]\s*)(?:r|remaining)=(\d{1,15})(?!\d)/.exec(item)?.[1]
+    const seconds = /(?:^|[;,]\s*)(?:t|reset)=(\d{1,15})(?!\d)/.exec(item)?.[1]
+    const delayMs = boundedDelay(secondsOf(seconds))
+    return delayMs === undefined
+      ? []
+      : [{ remaining: remaining === undefined ? undefined : Number(remaining), delayMs }]
+  })
+}

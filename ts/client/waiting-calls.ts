@@ -1,0 +1,285 @@
+import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
+import type { AbortSignalLike } from '../api/wait.js'
+import { timers } from '../platform/timers.js'
+import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
+import { Heap, type HeapItem } from './heap.js'
+import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+
+/**
+ * The most calls that leave together in one turn of the event loop. Their callers react in the same
+ * turn.
+ */
+const MAX_LEAVING = 256
+
+/** The reason why a call leaves without a turn. */
+export type LeavingReason = 'aborted' | 'late' | 'closed'
+
+/** A call that waits. */
+interface Waiting extends HeapItem {
+  readonly call: ScheduledCall
+  readonly group: Group
+  isRemoved: boolean
+}
+
+/** The calls that need the same turn, in the order in which they start. */
+interface Group {
+  readonly name: string
+  readonly need: TurnNeed
+  readonly calls: Heap<Waiting>
+}
+
+/** The calls that wait with one signal. */
+interface Signalled {
+  readonly calls: Set<Waiting>
+  readonly onAbort: () => void
+}
+
+/** The functions of the queue on its waiting calls. */
+export interface WaitingCallsOwner {
+  readonly time: WaitingTime
+  /** A call that cannot wait until this time is late. */
+  hopelessUntil(): number
+  /** A call has left without a turn. */
+  leave(call: ScheduledCall, reason: LeavingReason): void
+  /** Some calls have left. */
+  onLeft(): void
+}
+
+/**
+ * The waiting calls of one key. Adding a call, taking the next one and removing one cost O(log n).
+ *
+ * Calls that leave at the same time, by one signal or at one deadline, leave in several turns of the
+ * event loop.
+ */
+export class WaitingCalls {
+  readonly #owner: WaitingCallsOwner
+  readonly #waiting = new Map<ScheduledCall, Waiting>()
+  readonly #groups = new Map<string, Group>()
+  readonly #deadlines = new Heap<Waiting>(isDueBefore)
+  readonly #signals = new Map<AbortSignalLike, Signalled>()
+  /** The calls of aborted signals that have not left yet. */
+  readonly #aborted: Set<Waiting>[] = []
+  #isClosing = false
+  #timer: PlatformTimer | undefined
+  #timerAt = Number.POSITIVE_INFINITY
+  #isLeavingLater = false
+
+  constructor(owner: WaitingCallsOwner) {
+    this.#owner = owner
+  }
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  add(call: ScheduledCall): void {
+    const name = nameOf(call)
+    const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap(startsBefore) }
+    this.#groups.set(name, group)
+    const waiting: Waiting = { call, group, isRemoved: false }
+    this.#waiting.set(call, waiting)
+    group.calls.add(waiting)
+    this.#deadlines.add(waiting)
+    this.#listen(waiting)
+    if (deadlineOf(call) < this.#owner.hopelessUntil()) {
+      this.#remove(waiting)
+      this.#owner.leave(call, 'late')
+    } else {
+      this.#setTimer()
+    }
+  }
+
+  /** Whether all calls need this turn. */
+  allNeed(need: TurnNeed): boolean {
+    return this.#groups.size === 1 && this.needs(need)
+  }
+
+  /** Whether a call needs this turn. */
+  needs(need: TurnNeed): boolean {
+    return this.#groups.has(nameOf(need))
+  }
+
+  /** The first calls, at most `count`, in order. */
+  first(count: number): ScheduledCall[] {
+    const first: Waiting[] = []
+    while (first.length < count) {
+      const next = this.#firstGroup()?.calls.take()
+      if (next === undefined) {
+        break
+      }
+      first.push(next)
+    }
+    for (const waiting of first) {
+      waiting.group.calls.add(waiting)
+    }
+    return first.map(({ call }) => call)
+  }
+
+  /** Takes the first call that needs such a turn. */
+  take(need: TurnNeed): ScheduledCall | undefined {
+    const calls = this.#groups.get(nameOf(need))?.calls
+    for (let next = calls?.take(); next !== undefined; next = calls?.take()) {
+      this.#deadlines.countRemoved()
+      this.#drop(next)
+      if (next.call.signal?.aborted !== true) {
+        return next.call
+      }
+      this.#owner.leave(next.call, 'aborted')
+    }
+    return undefined
+  }
+
+  /** Removes a call, and returns whether it was there. */
+  remove(call: ScheduledCall): boolean {
+    const waiting = this.#waiting.get(call)
+    if (waiting === undefined) {
+      return false
+    }
+    this.#remove(waiting)
+    return true
+  }
+
+  /** Lets all calls leave. */
+  close(): void {
+    this.#isClosing = true
+    this.letLeave()
+  }
+
+  /** Lets the calls leave that are aborted or late, some in each turn of the event loop. */
+  letLeave(): void {
+    let left = 0
+    for (; left < MAX_LEAVING; left++) {
+      const [waiting, reason] = this.#nextToLeave() ?? []
+      if (waiting === undefined) {
+        break
+      }
+      this.#remove(waiting)
+      this.#owner.leave(waiting.call, reason as LeavingReason)
+    }
+    this.#setTimer()
+    if (left === MAX_LEAVING && !this.#isLeavingLater) {
+      this.#isLeavingLater = true
+      timers.setImmediate(() => {
+        this.#isLeavingLater = false
+        this.letLeave()
+      })
+    }
+    if (left > 0) {
+      this.#owner.onLeft()
+    }
+  }
+
+  #nextToLeave(): readonly [Waiting, LeavingReason] | undefined {
+    for (let calls = this.#aborted[0]; calls !== undefined; calls = this.#aborted[0]) {
+      for (const waiting of calls) {
+        return [waiting, 'aborted']
+      }
+      this.#aborted.shift()
+    }
+    const first = this.#deadlines.peek()
+    if (first === undefined) {
+      return undefined
+    }
+    if (this.#isClosing) {
+      return [first, 'closed']
+    }
+    const deadline = deadlineOf(first.call)
+    const isLate = deadline <= this.#owner.time.now() || deadline < this.#owner.hopelessUntil()
+    return isLate ? [first, 'late'] : undefined
+  }
+
+  #remove(waiting: Waiting): void {
+    waiting.isRemoved = true
+    waiting.group.calls.countRemoved()
+    this.#deadlines.countRemoved()
+    this.#drop(waiting)
+  }
+
+  /** Drops what a call holds besides its places in the heaps. */
+  #drop(waiting: Waiting): void {
+    waiting.isRemoved = true
+    this.#waiting.delete(waiting.call)
+    if (waiting.group.calls.size === 0) {
+      this.#groups.delete(waiting.group.name)
+    }
+    const { signal } = waiting.call
+    const signalled = signal === undefined ? undefined : this.#signals.get(signal)
+    if (signal !== undefined && signalled !== undefined) {
+      signalled.calls.delete(waiting)
+      if (signalled.calls.size === 0) {
+        this.#signals.delete(signal)
+        removeAbortListener(signal, signalled.onAbort)
+      }
+    }
+    if (this.size === 0) {
+      this.#setTimer()
+    }
+  }
+
+  /** Many calls may share a signal, which then has one listener. */
+  #listen(waiting: Waiting): void {
+    const { signal } = waiting.call
+    if (signal === undefined) {
+      return
+    }
+    let signalled = this.#signals.get(signal)
+    if (signalled === undefined) {
+      const calls = new Set<Waiting>()
+      const onAbort = () => {
+        this.#aborted.push(calls)
+        this.letLeave()
+      }
+      signalled = { calls, onAbort }
+      this.#signals.set(signal, signalled)
+      addAbortListener(signal, onAbort)
+    }
+    signalled.calls.add(waiting)
+  }
+
+  #firstGroup(): Group | undefined {
+    let first: Group | undefined
+    for (const group of this.#groups.values()) {
+      const [best, own] = [first?.calls.peek(), group.calls.peek()]
+      if (own !== undefined && (best === undefined || startsBefore(own, best))) {
+        first = group
+      }
+    }
+    return first
+  }
+
+  /** One timer for all deadlines. It keeps the process alive while calls wait. */
+  #setTimer(): void {
+    const { time } = this.#owner
+    const first = this.#deadlines.peek()
+    const at = first === undefined ? Number.POSITIVE_INFINITY : deadlineOf(first.call)
+    if (first !== undefined && this.#timer !== undefined && at >= this.#timerAt) {
+      // It is set again when it comes.
+      return
+    }
+    time.clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#timerAt = at
+    if (first !== undefined) {
+      const onDeadline = () => {
+        this.#timer = undefined
+        this.letLeave()
+      }
+      this.#timer = time.setTimeout(onDeadline, Math.max(0, Math.ceil(at - time.now())))
+    }
+  }
+}
+
+/** The name of the group with this need. */
+function nameOf({ cost, tier }: TurnNeed): string {
+  return `${cost} ${tier ?? ''}`
+}
+
+/** Calls start by rank, then in the order in which they were made. */
+function startsBefore({ call: one }: Waiting, { call: other }: Waiting): boolean {
+  return one.rank < other.rank || (one.rank === other.rank && one.sequence < other.sequence)
+}
+
+function isDueBefore({ call: one }: Waiting, { call: other }: Waiting): boolean {
+  const [first, second] = [deadlineOf(one), deadlineOf(other)]
+  return first < second || (first === second && one.sequence < other.sequence)
+}

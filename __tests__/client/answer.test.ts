@@ -1,6 +1,6 @@
 /** The waiting times that servers name. */
 
-import { type AttemptResult, answerOf } from '../../ts/client/answer.js'
+import { type Answer, type AttemptResult, answerOf, NO_ANSWER } from '../../ts/client/answer.js'
 import { backoffMs, isIdempotentRequest, mayRetry } from '../../ts/client/retry.js'
 
 const NOW = Date.UTC(2026, 5, 1, 12)
@@ -35,24 +35,70 @@ test.each<readonly [Record<string, string>, number | undefined]>([
   [{ 'x-ratelimit-reset': String(NOW / 1_000 + 11) }, 11_000],
   [{ 'x-ratelimit-reset': String(NOW + 1_100) }, 1_100],
   [{ 'retry-after': 'soon', 'x-ratelimit-reset': '3' }, 3_000],
+  // Only dates of HTTP are dates; all three forms are in GMT.
+  [{ 'retry-after': '2090-01' }, undefined],
+  [{ 'retry-after': '2026-06-01T12:00:30' }, undefined],
+  [{ 'retry-after': 'Mon Jun  1 12:00:30 2026' }, 30_000],
+  [{ 'retry-after': 'Monday, 01-Jun-26 12:00:30 GMT' }, 30_000],
+  // OpenAI: the empty budget decides; of several empty ones the last to have units again.
+  [{ 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' }, 360_000],
+  [
+    {
+      'x-ratelimit-remaining-requests': '9',
+      'x-ratelimit-reset-requests': '8.64s',
+      'x-ratelimit-remaining-tokens': '0',
+      'x-ratelimit-reset-tokens': '120ms',
+    },
+    120,
+  ],
+  [
+    {
+      'x-ratelimit-remaining-requests': '0',
+      'x-ratelimit-reset-requests': '1m2.5s',
+      'x-ratelimit-remaining-tokens': '0',
+      'x-ratelimit-reset-tokens': '1s',
+    },
+    62_500,
+  ],
+  // Anthropic.
+  [
+    {
+      'anthropic-ratelimit-requests-remaining': '4',
+      'anthropic-ratelimit-requests-reset': '2026-06-01T12:01:00Z',
+      'anthropic-ratelimit-tokens-remaining': '0',
+      'anthropic-ratelimit-tokens-reset': '2026-06-01T12:00:05Z',
+    },
+    5_000,
+  ],
+  // GitHub, by the clock of the server, which is ten minutes ahead.
+  [
+    {
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': String(NOW / 1_000 + 630),
+      date: 'Mon, 01 Jun 2026 12:10:00 GMT',
+    },
+    30_000,
+  ],
+  // The patterns are not tried on such a name, and a budget without a time names none.
+  [{ [`x-ratelimit-${'ratelimit-'.repeat(500)}reset`]: '9' }, undefined],
+  [{ 'x-ratelimit-remaining': '0' }, undefined],
   [{}, undefined],
 ])('the time that %j names', (headers, expected) => {
   expect(delayOf(headers)).toBe(expected)
 })
 
 test('answers and errors of HTTP clients are read', () => {
-  const seven = { status: 429, delayMs: 7_000 }
+  const seven: Answer = { status: 429, isRefusal: true, delayMs: 7_000, emptyMs: undefined }
   const headers = { 'Retry-After': '7' }
   expect(answerOf(value(429, headers), NOW)).toEqual(seven)
   expect(answerOf({ isError: false, value: { statusCode: 429, headers } }, NOW)).toEqual(seven)
   expect(answerOf({ isError: false, value: { status: 429, headers: { 'retry-after': 7 } } }, NOW)).toEqual(seven)
   expect(answerOf(failure({ response: { status: 429, headers } }), NOW)).toEqual(seven)
   expect(answerOf(failure({ status: 429, headers: new Headers(headers) }), NOW)).toEqual(seven)
-  expect(answerOf(failure({ status: 429 }), NOW)).toEqual({ status: 429, delayMs: undefined })
+  expect(answerOf(failure({ status: 429 }), NOW)).toEqual({ ...seven, delayMs: undefined })
 })
 
 test('other values are not answers', () => {
-  const none = { status: undefined, delayMs: undefined }
   for (const other of [
     undefined,
     null,
@@ -63,9 +109,68 @@ test('other values are not answers', () => {
     [],
     () => {},
   ]) {
-    expect(answerOf({ isError: false, value: other }, NOW)).toEqual(none)
+    expect(answerOf({ isError: false, value: other }, NOW)).toEqual(NO_ANSWER)
   }
-  expect(answerOf(failure(new Error('no')), NOW)).toEqual(none)
+  expect(answerOf(failure(new Error('no')), NOW)).toEqual(NO_ANSWER)
+})
+
+test.each<readonly [string, AttemptResult, boolean, number | undefined]>([
+  // Name, result; whether it is a refusal, and its time.
+  ['403', value(403), false, undefined],
+  ['403 with Retry-After', value(403, { 'retry-after': '60' }), true, 60_000],
+  [
+    '403 of GitHub with an empty limit',
+    value(403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW / 1_000 + 9) }),
+    true,
+    9_000,
+  ],
+  [
+    '403 with units left',
+    value(403, { 'x-ratelimit-remaining': '8', 'x-ratelimit-reset': String(NOW / 1_000 + 9) }),
+    false,
+    undefined,
+  ],
+  ['503', value(503), false, undefined],
+  ['503 with Retry-After', value(503, { 'retry-after': '2' }), true, 2_000],
+  ['200 of an empty limit', value(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '4' }), false, 4_000],
+])('the answer %s', (_, result, isRefusal, delayMs) => {
+  expect(answerOf(result, NOW)).toMatchObject({ isRefusal, delayMs })
+})
+
+test('errors of gRPC are refusals if they are RESOURCE_EXHAUSTED, also with the time in their metadata', () => {
+  const metadata = (values: Readonly<Record<string, unknown>>) => ({
+    get: (name: string) => (name in values ? [values[name]] : []),
+  })
+  const exhausted = (values: object, more: object = {}) => {
+    return answerOf(
+      failure(Object.assign(new Error('8'), { code: 8, metadata: metadata({ ...values }), ...more })),
+      NOW,
+    )
+  }
+  expect(exhausted({})).toEqual({ ...NO_ANSWER, isRefusal: true })
+  expect(exhausted({ 'grpc-retry-pushback-ms': '250' }).delayMs).toBe(250)
+  expect(exhausted({}, { statusDetails: [{}, { retryDelay: { seconds: '3', nanos: 500_000_000 } }] }).delayMs).toBe(
+    3_500,
+  )
+  expect(exhausted({}, { errorDetails: [{ retryDelay: '34.07s' }] }).delayMs).toBe(34_070)
+  // A google.rpc.Status whose detail is a RetryInfo of 2 s.
+  const type = new TextEncoder().encode('type.googleapis.com/google.rpc.RetryInfo')
+  const detail = [10, type.length, ...type, 18, 4, 10, 2, 8, 2]
+  const status = new Uint8Array([8, 8, 26, detail.length, ...detail])
+  expect(exhausted({ 'grpc-status-details-bin': status }).delayMs).toBe(2_000)
+  expect(answerOf(failure({ code: 14, metadata: metadata({}) }), NOW)).toEqual(NO_ANSWER)
+  expect(answerOf(failure({ code: 8 }), NOW)).toEqual(NO_ANSWER)
+})
+
+test('a result whose members throw has no answer', () => {
+  const broken = {
+    status: 429,
+    get headers(): unknown {
+      throw new Error('no headers')
+    },
+  }
+  expect(answerOf({ isError: false, value: broken }, NOW)).toEqual(NO_ANSWER)
+  expect(answerOf(failure(broken), NOW)).toEqual(NO_ANSWER)
 })
 
 describe('retries', () => {
@@ -81,13 +186,18 @@ describe('retries', () => {
     ['fetch', failure(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })), undefined, false, true],
     ['a browser', failure(new TypeError('Failed to fetch')), undefined, false, true],
     ['a defect', failure(new TypeError('x is not a function')), undefined, false, false],
+    ['a timeout of its own', failure(new DOMException('slow', 'TimeoutError')), undefined, false, true],
+    ['403 with a time', value(403, { 'retry-after': '1' }), 403, true, true],
+    ['503 with a time', value(503, { 'retry-after': '1' }), 503, false, true],
     ['a string', failure('no'), undefined, false, false],
     ['null', failure(null), undefined, false, false],
     ['a value', { isError: false, value: 7 }, undefined, false, false],
   ]
   test.each(cases)('after %s', (_, result, status, otherwise, ifIdempotent) => {
-    expect(mayRetry(result, status, false)).toBe(otherwise)
-    expect(mayRetry(result, status, true)).toBe(ifIdempotent)
+    const answer = answerOf(result, NOW)
+    expect(answer.status).toBe(status)
+    expect(mayRetry(result, answer, false)).toBe(otherwise)
+    expect(mayRetry(result, answer, true)).toBe(ifIdempotent)
   })
 
   test('requests are idempotent by method or by key', () => {

@@ -174,7 +174,7 @@ describe('the queue', () => {
     const error = await api.schedule(() => {}).catch((error: unknown) => error)
     expect(error).toMatchObject({ code: 'WAIT_TOO_LONG', decision: { status: 'refused' } })
     expect(TollgateError.is(error) && error.decision?.retryAfterMs).toBeGreaterThan(3_000_000)
-    expect(gaveUp).toHaveBeenCalledWith({ key: 'k', error })
+    expect(gaveUp).toHaveBeenCalledWith({ key: 'k', error, attempts: 0 })
     await expect(api.schedule(() => {}, { cost: 2 })).rejects.toMatchObject({
       code: 'WAIT_TOO_LONG',
       message: 'a cost of 2 never fits: lower the cost or raise the limit',

@@ -4,7 +4,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 
 import { OutgoingClient } from '../../ts/client/index.js'
-import { concurrency, gcra, RateLimiter } from '../../ts/index.js'
+import { concurrency, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
 import { anything } from '../failure.js'
 import { until } from '../servers/until.js'
 
@@ -114,9 +115,9 @@ test('a lost connection is retried for idempotent requests only', async () => {
   expect(received.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])
 })
 
-test('a permit is held until the response has its headers', async () => {
+test('with holdUntil: headers a permit is held until the response has its headers', async () => {
   const limiter = new RateLimiter(concurrency({ limit: 2 }))
-  const api = client({ limiter })
+  const api = client({ limiter, holdUntil: 'headers' })
   let running: ServerResponse[] = []
   answer = (req, res) => {
     if (req.url === '/other') {
@@ -139,6 +140,124 @@ test('a permit is held until the response has its headers', async () => {
     }
   }
   expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(Array(10).fill(200))
+})
+
+describe('a permit is held until the body has ended', () => {
+  const long = 'x'.repeat(200_000)
+  const concurrent = (limit: number, options: object = {}) => {
+    return client({ limiter: new RateLimiter(concurrency({ limit })), ...options })
+  }
+
+  test('open streams count, and free their permits as they end', async () => {
+    const open: ServerResponse[] = []
+    answer = (_, res) => {
+      res.write('first')
+      open.push(res)
+    }
+    const api = concurrent(2)
+    const calls = Array.from({ length: 4 }, () => api.fetch(url))
+    const responses = await Promise.all(calls.slice(0, 2))
+    expect(api.status()).toMatchObject({ queued: 2, running: 2 })
+    for (const res of open) {
+      res.end(' last')
+    }
+    expect(await Promise.all(responses.map((response) => response.text()))).toEqual(['first last', 'first last'])
+    const later = await Promise.all(calls.slice(2))
+    for (const res of open.slice(2)) {
+      res.end()
+    }
+    await Promise.all(later.map((response) => response.text()))
+    await until('nothing runs', async () => api.status().running === 0)
+  })
+
+  test('cancelling a body frees its permit; so does the end of a short one that nobody reads', async () => {
+    answer = (_, res) => void res.end(long)
+    const api = concurrent(1)
+    const [first] = await Promise.all([api.fetch(url)])
+    expect(api.status().running).toBe(1)
+    await first.body?.cancel()
+    await until('the permit is free', async () => api.status().running === 0)
+    answer = (_, res) => void res.end('short')
+    const unread = await Promise.all([api.fetch(url), api.fetch(url), api.fetch(url)])
+    await until('the permits are free', async () => api.status().running === 0)
+    expect(await Promise.all(unread.map((response) => response.text()))).toEqual(['short', 'short', 'short'])
+  })
+
+  test('a long body that nobody reads keeps its permit for a minute', async () => {
+    const clock = new TestClock()
+    const limiter = new RateLimiter(concurrency({ limit: 1 }), { store: new MemoryStore({ clock }) })
+    const fetch = async () => new Response(long)
+    const api = new OutgoingClient({ limiter, clock, fetch })
+    const response = await clock.advanceUntil(api.fetch(url))
+    await clock.advance('59s')
+    expect(api.status().running).toBe(1)
+    await clock.advance('2s')
+    expect(api.status().running).toBe(0)
+    expect(await response.text()).toBe(long)
+  })
+
+  test('no body, a failed body, and an abort free it', async () => {
+    const api = concurrent(1)
+    expect((await api.fetch(url, { method: 'HEAD' })).body).toBeNull()
+    answer = (_, res) => void res.writeHead(204).end()
+    expect((await api.fetch(url)).status).toBe(204)
+    answer = (_, res) => {
+      res.write('part')
+      setImmediate(() => res.destroy())
+    }
+    const ends: boolean[] = []
+    api.on('end', ({ isSuccess }) => ends.push(isSuccess))
+    await expect((await api.fetch(url)).text()).rejects.toThrow()
+    answer = (_, res) => void res.write('part')
+    const controller = new AbortController()
+    const response = await api.fetch(url, { signal: controller.signal })
+    controller.abort(new Error('enough'))
+    await expect(response.text()).rejects.toThrow('enough')
+    await until('the permit is free', async () => api.status().running === 0)
+    expect(ends).toEqual([false, false])
+  })
+
+  test('the response is as that of fetch, and so are its clones', async () => {
+    answer = (_, res) => {
+      res.statusMessage = 'Fine'
+      res.setHeader('X-Own', 'yes')
+      res.end('{"a":1}')
+    }
+    const response = await concurrent(1).fetch(url)
+    const clone = response.clone()
+    for (const each of [response, clone]) {
+      expect(each).toBeInstanceOf(Response)
+      const { status, statusText, ok, type, redirected } = each
+      expect([status, statusText, ok, each.url, type, redirected]).toEqual([200, 'Fine', true, url, 'basic', false])
+      expect(each.headers.get('x-own')).toBe('yes')
+      expect(await each.json()).toEqual({ a: 1 })
+    }
+    const bytes = await concurrent(1).fetch(url)
+    const reader = bytes.body?.getReader({ mode: 'byob' })
+    const read = await reader?.read(new Uint8Array(4))
+    expect(new TextDecoder().decode(read?.value)).toBe('{"a"')
+    await reader?.cancel()
+  })
+})
+
+test('both signals abort a request: that of fetch, and that of the call', async () => {
+  let arrived = 0
+  answer = () => {
+    arrived++
+  }
+  const api = client()
+  for (const aborted of [0, 1]) {
+    const controllers = [new AbortController(), new AbortController()] as const
+    arrived = 0
+    const call = api.fetch(url, { signal: controllers[0].signal }, { signal: controllers[1].signal })
+    call.catch(() => {})
+    await until('the request arrives', async () => arrived === 1)
+    controllers[aborted]?.abort(new Error(`signal ${aborted}`))
+    await expect(call).rejects.toThrow(`signal ${aborted}`)
+  }
+  const both = [AbortSignal.abort('one'), new AbortController().signal] as const
+  await expect(api.fetch(url, { signal: both[0] }, { signal: both[1] })).rejects.toMatchObject({ cause: 'one' })
+  expect(api.status()).toMatchObject({ queued: 0, running: 0 })
 })
 
 test('a signal aborts the request, given as that of fetch or of the call', async () => {

@@ -38,7 +38,7 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
-      'client/{answer,client,contexts,fetch,options}',
+      'client/{answer,client,contexts,failures,fetch,options,queue}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
@@ -78,7 +78,7 @@ const GROUPS = [
     tests: [
       'cli/redis/*',
       'cli/{reorder-buffer,simulate,suggest}',
-      'client/processes',
+      'client/{processes,shared}',
       'express-rate-limit/middleware',
       'fallback/{changes,failures}',
       'local/deadlines',

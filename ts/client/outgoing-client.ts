@@ -144,7 +144,9 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     return mapCalls<V, Awaited<R>>(values, async (value, index, also, onStart): Promise<Awaited<R>> => {
       const own = typeof options === 'function' ? options(value, index) : options
       const call = scheduleOptionsOf('map', own, { ...this.#options, isIdempotent: false })
-      await this.#roomToQueue()
+      while (this.#queued >= this.#options.maxQueued && !this.#isClosed) {
+        await new Promise<void>((resolve) => this.#awaitingRoom.push(resolve))
+      }
       const start = (context: RunContext) => {
         onStart()
         return run(value, index, context as RunContext<N>)
@@ -338,13 +340,6 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         waitsSince: now,
       })
     })
-  }
-
-  /** Resolves when a call may wait, or the client is closed. */
-  async #roomToQueue(): Promise<void> {
-    while (this.#queued >= this.#options.maxQueued && !this.#isClosed) {
-      await new Promise<void>((resolve) => this.#awaitingRoom.push(resolve))
-    }
   }
 
   #leaveQueue(): void {

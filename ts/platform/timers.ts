@@ -45,11 +45,17 @@ function realTimers(module: PlatformTimers): PlatformTimers {
   return real
 }
 
-/** Makes timers that begin in the root context. */
+/**
+ * The longest time of a timer, 24.8 days. Platforms call a function at once if a timer is longer. So a timer
+ * may be early: what waits for a time longer than this sets it again.
+ */
+export const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** Makes timers that begin in the root context, and are cut to {@link MAX_TIMER_MS}. */
 const outsideCalls =
   <T>(setTimer: SetTimer<T>): SetTimer<T> =>
   (run, millis) =>
-    inRootContext(() => setTimer(run, millis))
+    inRootContext(() => setTimer(run, Math.min(millis, MAX_TIMER_MS)))
 
 const setImmediate = platform.setImmediate ?? ((run: Run): unknown => platform.setTimeout(run, 0))
 

@@ -1,5 +1,5 @@
 import type { TimerClock } from './timer-clock.js'
-import { fakeableTimers, timers } from './timers.js'
+import { fakeableTimers, MAX_TIMER_MS, timers } from './timers.js'
 
 /** A timer of any platform. */
 export interface PlatformTimer {
@@ -30,9 +30,9 @@ export function realTime(elapsedMs: () => number): WaitingTime {
 export function timeOf(clock: TimerClock): WaitingTime {
   const now = () => clock.now()
   return {
-    setTimeout: (run, millis) => clock.setTimeout(run, millis) as PlatformTimer,
+    setTimeout: (run, millis) => clock.setTimeout(run, Math.min(millis, MAX_TIMER_MS)) as PlatformTimer,
     clearTimeout: (timer) => clock.clearTimeout(timer),
-    setInterval: (run, millis) => clock.setInterval(run, millis) as PlatformTimer,
+    setInterval: (run, millis) => clock.setInterval(run, Math.min(millis, MAX_TIMER_MS)) as PlatformTimer,
     clearInterval: (timer) => clock.clearInterval(timer),
     now,
     elapsedMs: now,

@@ -206,7 +206,7 @@ describe.each(BACKENDS)('a wait that ends early: $name', (backend) => {
   })
 
   // promise: slot-given-back
-  test('keeps the slots of later calls', async () => {
+  test('later calls of the process move up, and the last slot is given back', async () => {
     const limiter = backend.limiter(PACER)
     const abort = new AbortController()
     const first = limiter.wait('a')
@@ -215,7 +215,28 @@ describe.each(BACKENDS)('a wait that ends early: $name', (backend) => {
     await first
     abort.abort()
     await expect(second).rejects.toMatchObject({ code: 'ABORTED' })
-    expect(slotOf(await backend.until(third)) - slotOf(await first)).toBe(80_000)
+    expect(slotOf(await backend.until(third)) - slotOf(await first)).toBe(40_000)
+  })
+
+  test('of 300 calls 250 abort: the others wait for 50 slots, in their order', async () => {
+    const limiter = backend.limiter(gcra({ limit: 1_000, period: '1s', burst: 1 }))
+    const abort = new AbortController()
+    const order: number[] = []
+    const calls = Array.from({ length: 300 }, async (_, index) => {
+      const signal = index % 6 === 0 ? undefined : abort.signal
+      const options = { maxWaitMs: 60_000, ...(signal !== undefined && { signal }) }
+      const decision = await limiter.wait('a', options)
+      order.push(index)
+      return slotOf(decision)
+    })
+    const first = await (calls[0] as Promise<number>)
+    abort.abort()
+    const results = await backend.until(Promise.allSettled(calls))
+    const slots = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    expect(slots).toHaveLength(50)
+    expect(order).toEqual(Array.from({ length: 50 }, (_, index) => index * 6))
+    // Without moving up the last one would have the slot 294. Some slots may come before the abort.
+    expect((slots.at(-1) as number) - first).toBeLessThan(200_000)
   })
 
   test('gives back all slots aborted by one signal', async () => {

@@ -3,33 +3,46 @@ import type { ScheduledCharges, ScheduledReservation } from '../backends/operati
 import type { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import type { Decision } from './decision.js'
 import { withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { type AbortSignalLike, type WaitCall, type WaitedOrRefused, waitTooLongError } from './wait.js'
 
-/** The slot of a wait that was aborted. */
-interface AbandonedSlot {
+/** A scheduled slot. */
+interface Slot {
+  readonly answer: WaitedOrRefused
+  /** When it comes, by the clock of the waits. */
+  readonly until: number
+  /** The name of its queue. */
+  readonly name: string
   readonly currentBackend: () => LimiterBackend
   readonly keys: Keys
-  readonly charges: ScheduledCharges
-  readonly source: Decision['source']
+  /** For cancelling it. */
+  readonly charges: ScheduledCharges | undefined
   /** The position of its response among all responses. */
   readonly sequence: number
+  timer?: PlatformTimer | undefined
+}
+
+/** The waits for one key, tier and cost, and as many slots, both in the order of the slots. */
+interface SlotQueue {
+  readonly waits: PendingWait[]
+  readonly slots: Slot[]
 }
 
 /**
  * The waits of a limiter for their scheduled slots.
  *
- * A slot can be cancelled only if no later slot is scheduled. Slots that are abandoned together, by
- * one signal or by {@link close}, are therefore cancelled in reverse order.
+ * A slot that comes goes to the first wait of its key, tier and cost. So if a wait is aborted, the later ones of
+ * this process move up, and their last slot is cancelled: no other can be, once a later one is scheduled.
+ * Slots that are abandoned together, by one signal or by {@link close}, are cancelled in reverse order.
  */
 export class ScheduledWaits {
   readonly #time: WaitingTime
   readonly #pending = new Set<PendingWait>()
   /** Scheduling and cancelling requests without a response yet. */
   readonly #inFlight = new Set<Promise<unknown>>()
-  #abandoned: AbandonedSlot[] = []
+  readonly #queues = new Map<string, SlotQueue>()
+  #abandoned: Slot[] = []
   #isClosing = false
   #responseCount = 0
 
@@ -45,16 +58,13 @@ export class ScheduledWaits {
   wait(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
       const callbacks = { resolve, reject, onEnd: () => this.#onEnd(wait) }
-      const wait = new PendingWait(currentBackend, keys, call, callbacks, this.#time)
+      const wait = new PendingWait(call, callbacks)
       this.#pending.add(wait)
       // An async function turns a thrown error into a rejection.
       const schedule = async () => currentBackend().schedule(keys, call.cost, call.maxWaitMs * 1_000)
       const scheduled = schedule().then(
-        (reservation) => {
-          wait.onScheduled(reservation, this.#responseCount++)
-          this.#collectAbandoned(wait)
-        },
-        (error) => wait.abandon(error),
+        (reservation) => this.#onScheduled(wait, currentBackend, keys, reservation),
+        (error) => wait.reject(error),
       )
       this.#track(scheduled)
     })
@@ -67,7 +77,7 @@ export class ScheduledWaits {
   close(): Promise<void> | undefined {
     this.#isClosing = true
     for (const wait of [...this.#pending]) {
-      wait.abandon(new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
+      wait.reject(new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
     }
     return this.#inFlight.size === 0 && this.#abandoned.length === 0 ? undefined : this.#finishClosing()
   }
@@ -79,28 +89,118 @@ export class ScheduledWaits {
     await Promise.all(this.#inFlight)
   }
 
-  #onEnd(wait: PendingWait): void {
-    this.#pending.delete(wait)
-    this.#collectAbandoned(wait)
+  /** Handles the response to a scheduling request. */
+  #onScheduled(
+    wait: PendingWait,
+    currentBackend: () => LimiterBackend,
+    keys: Keys,
+    { decision, waitUs, charges }: ScheduledReservation,
+  ): void {
+    const { call } = wait
+    const answer: WaitedOrRefused = { ...decision, waitedMs: waitUs / 1_000 }
+    withMetadata(answer, currentBackend().origin, keys, call.cost)
+    const until = this.#time.now() + answer.waitedMs
+    const name = waitUs > 0 ? JSON.stringify([keys.keys, keys.tag, call.tier, call.cost]) : ''
+    const slot: Slot = { answer, until, name, currentBackend, keys, charges, sequence: this.#responseCount++ }
+    if (wait.hasEnded) {
+      this.#abandon(slot)
+    } else if (!answer.allowed) {
+      if (call.resolvesRefusal) {
+        wait.resolve(answer)
+      } else {
+        wait.reject(waitTooLongError(answer, call))
+      }
+    } else if (waitUs > 0) {
+      this.#enqueue(wait, slot)
+    } else {
+      wait.resolve(answer)
+    }
   }
 
-  /** Schedules the cancellation of the slot of an abandoned wait. */
-  #collectAbandoned(wait: PendingWait): void {
-    const abandoned = wait.takeAbandonedSlot()
-    if (abandoned !== undefined && this.#abandoned.push(abandoned) === 1 && !this.#isClosing) {
+  /** A wait and its slot take their places, usually the last ones. */
+  #enqueue(wait: PendingWait, slot: Slot): void {
+    const queue = this.#queues.get(slot.name) ?? { waits: [], slots: [] }
+    this.#queues.set(slot.name, queue)
+    wait.queueName = slot.name
+    queue.waits.splice(this.#insert(queue, slot), 0, wait)
+  }
+
+  /** @returns The place of the slot. */
+  #insert(queue: SlotQueue, slot: Slot): number {
+    let index = queue.slots.length
+    while (index > 0 && (queue.slots[index - 1] as Slot).until > slot.until) {
+      index--
+    }
+    queue.slots.splice(index, 0, slot)
+    this.#sleep(queue, slot)
+    return index
+  }
+
+  /** Removes the last slot. */
+  #dropLast({ slots }: SlotQueue): Slot {
+    const last = slots.pop() as Slot
+    this.#time.clearTimeout(last.timer)
+    return last
+  }
+
+  #sleep(queue: SlotQueue, slot: Slot): void {
+    const left = slot.until - this.#time.now()
+    if (left > 0) {
+      // A timer may fire a millisecond early: then it is set again.
+      slot.timer = this.#time.setTimeout(() => this.#sleep(queue, slot), Math.ceil(left))
+      return
+    }
+    queue.slots.splice(queue.slots.indexOf(slot), 1)
+    queue.waits[0]?.resolve(slot.answer)
+  }
+
+  #onEnd(wait: PendingWait): void {
+    this.#pending.delete(wait)
+    const name = wait.queueName
+    const queue = name === undefined ? undefined : this.#queues.get(name)
+    if (name === undefined || queue === undefined) {
+      return
+    }
+    queue.waits.splice(queue.waits.indexOf(wait), 1)
+    if (queue.slots.length > queue.waits.length) {
+      this.#abandon(this.#dropLast(queue))
+    }
+    if (queue.waits.length === 0) {
+      this.#queues.delete(name)
+    }
+  }
+
+  /** Schedules the cancellation of a slot that no wait uses. */
+  #abandon(slot: Slot): void {
+    if (slot.charges !== undefined && this.#abandoned.push(slot) === 1 && !this.#isClosing) {
       // Other waits may be aborted by the same signal.
       timers.queueMicrotask(() => this.#cancelAbandoned())
     }
   }
 
   #cancelAbandoned(): void {
-    const abandoned = this.#abandoned.sort((a, b) => b.sequence - a.sequence)
+    const abandoned = this.#abandoned.map((slot) => this.#exchanged(slot)).sort((a, b) => b.sequence - a.sequence)
     this.#abandoned = []
-    for (const { currentBackend, keys, charges, source } of abandoned) {
-      const cancel = async () => currentBackend().execute(keys, { kind: 'cancelSchedule', source, charges })
+    for (const { currentBackend, keys, charges, answer } of abandoned) {
+      const { source } = answer
+      const cancel = async () => {
+        return currentBackend().execute(keys, { kind: 'cancelSchedule', source, charges: charges as ScheduledCharges })
+      }
       // The error is ignored: the wait has been rejected already.
       this.#track(cancel().catch(() => {}))
     }
+  }
+
+  /** Exchanges a slot for a later one of its queue, if there is one: its wait may have ended before the response. */
+  #exchanged(slot: Slot): Slot {
+    const queue = this.#queues.get(slot.name)
+    const last = queue?.slots.at(-1)
+    if (queue === undefined || last === undefined || last.until <= slot.until) {
+      return slot
+    }
+    const later = this.#dropLast(queue)
+    this.#insert(queue, slot)
+    return later
   }
 
   #track(promise: Promise<unknown>): void {
@@ -119,94 +219,38 @@ interface WaitCallbacks {
 
 /** A call that waits for its slot. */
 class PendingWait {
-  readonly #currentBackend: () => LimiterBackend
-  readonly #keys: Keys
-  readonly #call: WaitCall
+  readonly call: WaitCall
+  /** The queue in which it waits, once its slot is scheduled. */
+  queueName: string | undefined
+  hasEnded = false
   readonly #callbacks: WaitCallbacks
-  readonly #time: WaitingTime
-  readonly #onAbort = (): void => this.abandon(abortError(this.#call.signal as AbortSignalLike, 'unknown'))
-  #timer: PlatformTimer | undefined
-  #hasEnded = false
-  #isAbandoned = false
-  #charges: ScheduledCharges | undefined
-  #source: Decision['source'] = 'store'
-  #sequence = 0
+  readonly #onAbort = (): void => this.reject(abortError(this.call.signal as AbortSignalLike, 'unknown'))
 
-  constructor(
-    currentBackend: () => LimiterBackend,
-    keys: Keys,
-    call: WaitCall,
-    callbacks: WaitCallbacks,
-    time: WaitingTime,
-  ) {
-    this.#time = time
-    this.#currentBackend = currentBackend
-    this.#keys = keys
-    this.#call = call
+  constructor(call: WaitCall, callbacks: WaitCallbacks) {
+    this.call = call
     this.#callbacks = callbacks
     if (call.signal !== undefined) {
       addAbortListener(call.signal, this.#onAbort)
     }
   }
 
-  /** Handles the response to the scheduling request. */
-  onScheduled({ decision, waitUs, charges }: ScheduledReservation, sequence: number): void {
-    this.#charges = charges
-    this.#source = decision.source
-    this.#sequence = sequence
-    if (!this.#hasEnded) {
-      const answer = { ...decision, waitedMs: waitUs / 1_000 }
-      withMetadata(answer, this.#currentBackend().origin, this.#keys, this.#call.cost)
-      if (answer.allowed || this.#call.resolvesRefusal) {
-        this.#sleep(answer, this.#time.now() + answer.waitedMs)
-      } else {
-        this.#end()
-        this.#callbacks.reject(waitTooLongError(answer, this.#call))
-      }
-    }
+  resolve(decision: WaitedOrRefused): void {
+    this.#end()
+    this.#callbacks.resolve(decision)
   }
 
   /** Ends the wait early. */
-  abandon(error: unknown): void {
-    if (!this.#hasEnded) {
-      this.#isAbandoned = true
+  reject(error: unknown): void {
+    if (!this.hasEnded) {
       this.#end()
       this.#callbacks.reject(error)
     }
   }
 
-  /** The slot to cancel. Only the first call returns it. */
-  takeAbandonedSlot(): AbandonedSlot | undefined {
-    const charges = this.#charges
-    if (!this.#isAbandoned || charges === undefined) {
-      return undefined
-    }
-    this.#charges = undefined
-    return {
-      currentBackend: this.#currentBackend,
-      keys: this.#keys,
-      charges,
-      source: this.#source,
-      sequence: this.#sequence,
-    }
-  }
-
-  #sleep(decision: WaitedOrRefused, until: number): void {
-    const left = until - this.#time.now()
-    if (left > 0) {
-      // A timer may fire a millisecond early: then it is set again.
-      this.#timer = this.#time.setTimeout(() => this.#sleep(decision, until), Math.ceil(left))
-    } else {
-      this.#end()
-      this.#callbacks.resolve(decision)
-    }
-  }
-
   #end(): void {
-    this.#hasEnded = true
-    this.#time.clearTimeout(this.#timer)
-    if (this.#call.signal !== undefined) {
-      removeAbortListener(this.#call.signal, this.#onAbort)
+    this.hasEnded = true
+    if (this.call.signal !== undefined) {
+      removeAbortListener(this.call.signal, this.#onAbort)
     }
     this.#callbacks.onEnd()
   }

@@ -53,6 +53,8 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
         ['http://127.0.0.1:9', {}, {}],
         'fetch takes a URL or a request, its options, and those of the call',
       ],
+      'OutgoingClient.map': [[[1], () => {}, { key: 'a' }], 'map takes values, a function and options'],
+      'OutgoingClient.resume': [['a'], 'resume takes a key'],
       'OutgoingClient.status': [[], 'status takes no arguments'],
       'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
     },
@@ -139,7 +141,7 @@ const CALLED_BY_OTHERS = [
 ]
 
 /** The methods of a client and a clock that return a promise. */
-const ASYNC = /^(OutgoingClient\.(schedule|fetch)|TestClock\.(advance.*|sleep))$/
+const ASYNC = /^(OutgoingClient\.(schedule|map|fetch)|TestClock\.(advance.*|sleep))$/
 
 /** Members that fail whatever their arguments are. */
 const ERRORS = [/^RedisStore\.from$/]

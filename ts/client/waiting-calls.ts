@@ -57,8 +57,8 @@ export class WaitingCalls {
   readonly #groups = new Map<string, Group>()
   readonly #deadlines = new Heap<Waiting>(isDueBefore)
   readonly #signals = new Map<AbortSignalLike, Signalled>()
-  /** The calls of aborted signals that have not left yet. */
-  readonly #aborted: Set<Waiting>[] = []
+  /** The calls of aborted signals that have not left yet. Each loop from the start would pass those that have. */
+  readonly #aborted: Iterator<Waiting>[] = []
   #isClosing = false
   #timer: PlatformTimer | undefined
   #timerAt = Number.POSITIVE_INFINITY
@@ -171,8 +171,9 @@ export class WaitingCalls {
 
   #nextToLeave(): readonly [Waiting, LeavingReason] | undefined {
     for (let calls = this.#aborted[0]; calls !== undefined; calls = this.#aborted[0]) {
-      for (const waiting of calls) {
-        return [waiting, 'aborted']
+      const { done, value } = calls.next()
+      if (done !== true) {
+        return [value, 'aborted']
       }
       this.#aborted.shift()
     }
@@ -226,7 +227,7 @@ export class WaitingCalls {
     if (signalled === undefined) {
       const calls = new Set<Waiting>()
       const onAbort = () => {
-        this.#aborted.push(calls)
+        this.#aborted.push(calls.values())
         this.letLeave()
       }
       signalled = { calls, onAbort }

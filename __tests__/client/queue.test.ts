@@ -101,7 +101,7 @@ describe('many waiting calls', () => {
     for (let sequence = 0; sequence < 100_000; sequence++) {
       const rank = (sequence * 7_919) % 201
       const call = { cost: 1, signal: controller.signal, maxWaitMs: 60_000, waitsSince, sequence, rank }
-      calls.add(anything<ScheduledCall>(call))
+      calls.add(anything(call))
     }
     const first = calls.first(3).map(({ rank, sequence }) => [rank, sequence])
     expect(first).toEqual([
@@ -237,7 +237,7 @@ describe('the end of a pause', () => {
       pro: fixedWindow({ limit: 5, window: '1s' }),
       free: fixedWindow({ limit: 1, window: '1s' }),
     })
-    const limiter = limiterOf(policy)
+    const limiter = new RateLimiter(policy, { store: new MemoryStore({ clock }) })
     await limiter.block('k', '60d')
     const api = new OutgoingClient({ clock, key: 'k', limiter, retries: 0 })
     await expect(api.schedule(() => {}, { tier: 'pro' })).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })

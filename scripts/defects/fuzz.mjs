@@ -65,9 +65,9 @@ export default {
     'throw error',
   ],
   'answer: a delay without an end': [
-    'ts/client/answer.ts',
-    'return Math.min(Math.ceil(delayMs), MAX_DELAY_MS)',
-    'return Math.ceil(delayMs)',
+    'ts/client/server-times.ts',
+    'millis > 0 ? Math.min(Math.ceil(millis), MAX_DELAY_MS)',
+    'millis > 0 ? Math.ceil(millis)',
   ],
   'ip-key: nine groups': [
     'ts/middleware/shared/ip-address.ts',

@@ -58,7 +58,7 @@ test('a refusal pauses the clients of other processes, and unblock by another pr
   expect(await refused.schedule(() => 'next')).toBe('next')
 })
 
-test('two processes share a rate beside concurrency, and none of its slots is lost', async () => {
+test('two processes that share a rate beside concurrency never exceed it together', async () => {
   const policy = { rate: gcra({ limit: 200, period: '1s', burst: 1 }), most: concurrency({ limit: 20 }) }
   const clients = [limiterOf(policy), limiterOf(policy)].map((limiter) => {
     return new OutgoingClient({ limiter, key: 'k' })

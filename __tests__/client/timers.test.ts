@@ -30,7 +30,7 @@ test('timers of a given clock are cut, too', () => {
   expect(set.mock.calls.map(([, millis]) => millis)).toEqual([MAX_TIMER_MS])
 })
 
-test('a pause of 60 days is checked from time to time, without a timer of that length', async () => {
+test('calls under a limit or a block of 60 days are refused at once, and set no timer of that length', async () => {
   const clock = new TestClock()
   const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '60d' }), { store: new MemoryStore({ clock }) })
   const api = new OutgoingClient({ limiter, clock, key: 'k' })

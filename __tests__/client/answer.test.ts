@@ -35,6 +35,13 @@ test.each<readonly [Record<string, string>, number | undefined]>([
   [{ 'x-ratelimit-reset': String(NOW / 1_000 + 11) }, 11_000],
   [{ 'x-ratelimit-reset': String(NOW + 1_100) }, 1_100],
   [{ 'retry-after': 'soon', 'x-ratelimit-reset': '3' }, 3_000],
+  // A time above the cap, and that of a proxy beside the server's.
+  [{ 'retry-after': '9'.repeat(30) }, 86_400_000],
+  [{ 'retry-after': '10, 20' }, 20_000],
+  [{ 'retry-after': '9'.repeat(400) }, undefined],
+  // Epoch microseconds, and a limit with a strange name.
+  [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String((NOW + 4_000) * 1_000) }, 4_000],
+  [{ ratelimit: '"a,b;r=0;t=9";r=1;t=3, "c\\"";r=0;t=5' }, 5_000],
   // Only dates of HTTP are dates; all three forms are in GMT.
   [{ 'retry-after': '2090-01' }, undefined],
   [{ 'retry-after': '2026-06-01T12:00:30' }, undefined],
@@ -158,6 +165,12 @@ test('errors of gRPC are refusals if they are RESOURCE_EXHAUSTED, also with the 
   const detail = [10, type.length, ...type, 18, 4, 10, 2, 8, 2]
   const status = new Uint8Array([8, 8, 26, detail.length, ...detail])
   expect(exhausted({ 'grpc-status-details-bin': status }).delayMs).toBe(2_000)
+  const retryInfo = { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '6s' }
+  expect(answerOf(failure({ status: 429, error: { details: [retryInfo] } }), NOW).delayMs).toBe(6_000)
+  const response = { status: 429, headers: {}, data: { error: { details: [retryInfo] } } }
+  expect(answerOf(failure({ response }), NOW).delayMs).toBe(6_000)
+  expect(answerOf(failure({ code: 8, details: 'quota exceeded' }), NOW).isRefusal).toBe(true)
+  expect(answerOf(failure({ code: 'RESOURCE_EXHAUSTED' }), NOW).isRefusal).toBe(true)
   expect(answerOf(failure({ code: 14, metadata: metadata({}) }), NOW)).toEqual(NO_ANSWER)
   expect(answerOf(failure({ code: 8 }), NOW)).toEqual(NO_ANSWER)
 })

@@ -21,13 +21,20 @@ interface GrpcError {
   readonly statusDetails?: unknown
   readonly errorDetails?: unknown
   readonly details?: unknown
+  /** The body of a JSON API. */
+  readonly error?: unknown
+  /** As gaxios has it. */
+  readonly response?: { readonly data?: { readonly error?: unknown } | null } | null
 }
 
 /** Whether an error is a refusal of a gRPC server. */
 export function isExhausted(error: unknown): boolean {
-  const { code, metadata, statusDetails } = (error ?? {}) as GrpcError
+  const { code, status, metadata, statusDetails, details } = (error ?? {}) as GrpcError
+  if (code === 'RESOURCE_EXHAUSTED' || status === 'RESOURCE_EXHAUSTED') {
+    return true
+  }
   // Other errors have numbers as codes, too.
-  return code === RESOURCE_EXHAUSTED && (metadata !== undefined || statusDetails !== undefined)
+  return code === RESOURCE_EXHAUSTED && [metadata, statusDetails, details].some((member) => member !== undefined)
 }
 
 /**
@@ -35,8 +42,9 @@ export function isExhausted(error: unknown): boolean {
  * retries.
  */
 export function retryInfoOf(error: unknown): number | undefined {
-  const { metadata, statusDetails, errorDetails, details } = (error ?? {}) as GrpcError
-  for (const list of [statusDetails, errorDetails, details]) {
+  const { metadata, statusDetails, errorDetails, details, error: body, response } = (error ?? {}) as GrpcError
+  const [own, theirs] = [body, response?.data?.error].map((of) => (of as GrpcError | null | undefined)?.details)
+  for (const list of [statusDetails, errorDetails, details, own, theirs]) {
     for (const detail of Array.isArray(list) ? list : []) {
       const delayMs = delayOf((detail as { readonly retryDelay?: unknown } | null)?.retryDelay)
       if (delayMs !== undefined) {

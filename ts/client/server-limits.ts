@@ -52,12 +52,14 @@ function textOf(value: unknown): string | undefined {
 export function retryAfterOf(headers: HeaderMap, wallMs: number): number | undefined {
   const inMillis = secondsOf(headers.get('retry-after-ms'), 1) ?? secondsOf(headers.get('x-ms-retry-after-ms'), 1)
   const retryAfter = headers.get('retry-after')
-  const inSeconds = () => secondsOf(retryAfter)
+  // A proxy may have added one of its own: the longest time counts.
+  const all = retryAfter?.split(',').map((text) => secondsOf(text.trim()) ?? Number.NaN) ?? []
+  const inSeconds = () => boundedDelay(Math.max(...all))
   const until = () => {
     const epochMs = httpDateOf(retryAfter)
     return epochMs === undefined ? undefined : epochMs - serverTimeOf(headers, wallMs)
   }
-  return boundedDelay(inMillis) ?? boundedDelay(inSeconds()) ?? boundedDelay(until())
+  return boundedDelay(inMillis) ?? inSeconds() ?? boundedDelay(until())
 }
 
 /**
@@ -98,8 +100,10 @@ function serverTimeOf(headers: HeaderMap, wallMs: number): number {
 
 /** `"name";r=0;t=30`, or `limit=10, remaining=0, reset=30` of earlier drafts. */
 function listedLimits(text: string | undefined): ServerLimit[] {
-  const isEarly = text?.includes('reset=') === true && !text.includes(';')
-  const items = (isEarly ? [text] : text?.split(',')) ?? []
+  // The name of a limit may contain anything.
+  const bare = text?.replace(/"(?:[^"\\]|\\.)*"/g, '""')
+  const isEarly = bare?.includes('reset=') === true && !bare.includes('"')
+  const items = (isEarly ? [bare] : bare?.split(',')) ?? []
   return items.flatMap((item) => {
     const remaining = /(?:^|[;,]\s*)(?:r|remaining)=(\d{1,15})(?!\d)/.exec(item)?.[1]
     const seconds = /(?:^|[;,]\s*)(?:t|reset)=(\d{1,15})(?!\d)/.exec(item)?.[1]

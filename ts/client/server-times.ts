@@ -35,7 +35,7 @@ export function boundedDelay(millis: number | undefined): number | undefined {
 
 /** A number of seconds, or of another unit. */
 export function secondsOf(text: string | undefined, millis = 1_000): number | undefined {
-  return text !== undefined && /^\d{1,15}(\.\d+)?$/.test(text) ? Number(text) * millis : undefined
+  return text !== undefined && /^\d{1,100}(\.\d+)?$/.test(text) ? Number(text) * millis : undefined
 }
 
 /** The epoch milliseconds of a date in one of HTTP's three forms. */
@@ -56,8 +56,12 @@ export function httpDateOf(text: string | undefined): number | undefined {
 export function resetDelayOf(text: string, serverMs: number): number | undefined {
   const seconds = secondsOf(text, 1)
   if (seconds !== undefined) {
-    // As seconds from now, a billion is 31 years.
-    return seconds < 1e9 ? seconds * 1_000 : (seconds < 1e12 ? seconds * 1_000 : seconds) - serverMs
+    // As seconds from now, a billion is 31 years. Larger numbers are epoch seconds, milliseconds and so on.
+    let delayOrEpochMs = seconds * 1_000
+    while (delayOrEpochMs >= 1e15) {
+      delayOrEpochMs /= 1_000
+    }
+    return seconds < 1e9 ? delayOrEpochMs : delayOrEpochMs - serverMs
   }
   if (DURATION.test(text)) {
     const parts = [...text.matchAll(DURATION_PART)]

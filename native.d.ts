@@ -50,9 +50,8 @@ export declare class NativeMemoryLimiter {
    */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
-   * Returns a function that executes operations on keys, by the numbers of
-   * `ts/backends/protocol.ts`, and writes the response into `answer`. The keys are in the order
-   * of the limiter's key dimensions; an undefined key is skipped.
+   * Returns a function that executes operations of at most one number, and writes the response into
+   * `answer`. The keys are in the order of the limiter's key dimensions; an undefined key is skipped.
    */
   bindExecute(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
   /**
@@ -61,30 +60,10 @@ export declare class NativeMemoryLimiter {
    */
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void
   /**
-   * Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy,
-   * the time at which the key was to be fresh, in whole microseconds.
+   * Executes an operation on keys, by the numbers of `numbersOf` in `ts/backends/operation.ts`, and
+   * writes the response into `answer`. An override has its policies.
    */
-  refund(keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void
-  /**
-   * Executes an operation on a hold, whose id has 16 bytes: see `on_hold` in
-   * `src/abi/operation.rs` for the numbers.
-   */
-  executeOnHold(keys: readonly (string | undefined)[], hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void
-  /**
-   * Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
-   * the call has waited, which are negative if it does not wait.
-   */
-  acquire(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
-  /** Overrides the numbers of keys, by policy, for `lastingUs` microseconds. */
-  overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (NativePolicy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
-  /**
-   * Schedules `cost` units for the first time at which all policies admit them, if that is at
-   * most `maxWaitUs` microseconds away. The units of the response are the microseconds until
-   * then. The doubles of the scheduled reservations follow the limit reports.
-   */
-  schedule(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
-  /** Cancels scheduled reservations, if nothing was scheduled or taken after them. */
-  cancelScheduled(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
+  execute(keys: readonly (string | undefined)[], operation: number, numbers: Float64Array, overrides: readonly (NativePolicy | undefined)[], epochMs: number, answer: Float64Array): void
   /** The prefix, if another limiter had it open with other numbers when this one was opened. */
   get prefixWithOtherNumbers(): string | null
   /**
@@ -148,37 +127,10 @@ export declare class NativeRedisLimiter {
    */
   bindEnqueue(answer: Float64Array): (key: string, cost: number) => void
   /**
-   * Enqueues an operation by its code. `keys` has one key per
-   * key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
+   * Enqueues an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`. `keys` has one
+   * key per key dimension, or undefined; an override has its policies. Returns 0 or a failure's code.
    */
-  enqueueOperation(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number
-  /**
-   * Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
-   * the time from which the key was to be fresh, in whole epoch microseconds.
-   */
-  enqueueRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
-  /** Enqueues an override of the keys' policies for `lasting_us` microseconds. */
-  enqueueOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (NativePolicy | undefined)[], lastingUs: number): number
-  /**
-   * Enqueues a scheduled reservation of `cost` units in a slot at most `max_wait_us`
-   * microseconds ahead. The doubles of the reservation follow the limits in the answer.
-   */
-  enqueueSchedule(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number): number
-  /**
-   * Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
-   * reservation follows.
-   */
-  enqueueCancelScheduled(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
-  /**
-   * Enqueues an operation on a hold, whose id has 16 bytes: see `on_hold` in
-   * `src/abi/operation.rs` for the numbers.
-   */
-  enqueueOnHold(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
-  /**
-   * Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
-   * does not wait if this is negative.
-   */
-  enqueueAcquire(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number): number
+  enqueue(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, numbers: Float64Array, overrides: readonly (NativePolicy | undefined)[]): number
   /**
    * Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
    * variant of this index. `replaces` tells an update from another limiter. Throws if the policies differ

@@ -13,8 +13,8 @@ export class WasmMemoryLimiter {
      */
     close(): void;
     /**
-     * Executes an operation: its number is one of `ts/backends/protocol.ts` or of
-     * [`read_operation`], and its `count` arguments are in the scratch memory.
+     * Executes an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`: `count` of them
+     * are in the scratch memory.
      */
     execute(code: number, count: number, epoch_ms: number): void;
     /**

@@ -113,9 +113,8 @@ export class WasmRedisLimiter {
      */
     enqueueTake(length: number, cost: number): number;
     /**
-     * Enqueues an operation on the keys in the scratch buffer. `code` is its number in
-     * `ts/backends/protocol.ts`, or one that [`read_operation`] decodes; the buffer has `count` numbers
-     * for it. Returns 0 or a failure's code.
+     * Enqueues an operation on the keys in the scratch buffer, which also has the `count` numbers of
+     * `numbersOf` in `ts/backends/operation.ts`. Returns 0 or a failure's code.
      */
     enqueue(tag: string | null | undefined, code: number, count: number): number;
     /**

@@ -4,7 +4,6 @@
 //! buffers. Nothing here depends on either of them.
 
 pub(crate) mod operation;
-pub(crate) mod reservation;
 pub(crate) mod response;
 #[cfg(any(feature = "redis", feature = "wasm-redis"))]
 pub(crate) mod responses;

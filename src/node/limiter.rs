@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Uint8ArraySlice,
-    Unknown,
+    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Unknown,
 };
 use napi::{Error, Status};
 use napi_derive::napi;
@@ -15,13 +14,11 @@ use super::hot::{self, CallClock, LimiterCall, NamedTakeCall, TakeCall};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
 use super::policy::NativePolicy;
-use super::reservation;
 use super::response;
 use super::whole;
 use crate::memory;
 use crate::node::policy_set::NativePolicySet;
 use crate::node::registry::{LimiterRegistration, LimiterRegistry};
-use crate::policy::operation::Operation;
 use crate::prefixes::VariantIndex;
 
 /// A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock.
@@ -55,21 +52,6 @@ impl NativeMemoryLimiter {
             hot::call_into::<C>(answer, &self.inner, key, whole(cost), time);
         }
     }
-
-    fn execute_operation(
-        &self,
-        env: Env,
-        keys: &Array<'_>,
-        operation: impl Into<Option<Operation>>,
-        epoch_ms: f64,
-        answer: &mut [f64],
-    ) {
-        let mut buffers = KeyBuffers::new();
-        // SAFETY: the environment and the array are those of the running callback.
-        let keys = unsafe { buffers.read_array(env, keys) };
-        let time = CallClock::call(epoch_ms);
-        operation::execute_operation(answer, &self.inner, keys, operation.into().as_ref(), &time);
-    }
 }
 
 #[napi]
@@ -88,9 +70,8 @@ impl NativeMemoryLimiter {
         hot::function::<NamedTakeCall>(env, Arc::clone(&self.inner), answer)
     }
 
-    /// Returns a function that executes operations on keys, by the numbers of
-    /// `ts/backends/protocol.ts`, and writes the response into `answer`. The keys are in the order
-    /// of the limiter's key dimensions; an undefined key is skipped.
+    /// Returns a function that executes operations of at most one number, and writes the response into
+    /// `answer`. The keys are in the order of the limiter's key dimensions; an undefined key is skipped.
     #[napi(
         catch_unwind,
         ts_return_type = "(operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void"
@@ -126,121 +107,31 @@ impl NativeMemoryLimiter {
         }
     }
 
-    /// Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy,
-    /// the time at which the key was to be fresh, in whole microseconds.
+    /// Executes an operation on keys, by the numbers of `numbersOf` in `ts/backends/operation.ts`, and
+    /// writes the response into `answer`. An override has its policies.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array"
+        ts_args_type = "keys: readonly (string | undefined)[], operation: number, numbers: Float64Array, overrides: readonly (NativePolicy | undefined)[], epochMs: number, answer: Float64Array"
     )]
-    pub fn refund(
+    #[allow(clippy::too_many_arguments, reason = "JavaScript makes one call")]
+    pub fn execute(
         &self,
         env: Env,
         keys: Array<'_>,
-        units: f64,
-        taken: Float64ArraySlice<'_>,
-        epoch_ms: f64,
-        mut answer: Float64ArraySlice<'_>,
-    ) {
-        let operation = operation::refund(units, &taken);
-        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
-    }
-
-    /// Executes an operation on a hold, whose id has 16 bytes: see `on_hold` in
-    /// `src/abi/operation.rs` for the numbers.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array"
-    )]
-    pub fn execute_on_hold(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        hold: Uint8ArraySlice<'_>,
+        operation: f64,
         numbers: Float64ArraySlice<'_>,
+        overrides: Vec<Option<ClassInstance<'_, NativePolicy>>>,
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
-        let operation = operation::on_hold(&hold, &numbers);
+        let operation = operation::read_operation(operation, &numbers, overrides);
+        let mut buffers = KeyBuffers::new();
+        // SAFETY: the environment and the array are those of the running callback.
+        let keys = unsafe { buffers.read_array(env, &keys) };
+        let time = CallClock::call(epoch_ms);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
-    }
-
-    /// Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
-    /// the call has waited, which are negative if it does not wait.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array"
-    )]
-    pub fn acquire(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        numbers: Float64ArraySlice<'_>,
-        epoch_ms: f64,
-        mut answer: Float64ArraySlice<'_>,
-    ) {
-        let operation = operation::acquire(&numbers);
-        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
-    }
-
-    /// Overrides the numbers of keys, by policy, for `lastingUs` microseconds.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], policies: readonly (NativePolicy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array"
-    )]
-    pub fn override_numbers(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
-        lasting_us: f64,
-        epoch_ms: f64,
-        mut answer: Float64ArraySlice<'_>,
-    ) {
-        let operation = operation::override_numbers(policies, lasting_us);
-        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
-    }
-
-    /// Schedules `cost` units for the first time at which all policies admit them, if that is at
-    /// most `maxWaitUs` microseconds away. The units of the response are the microseconds until
-    /// then. The doubles of the scheduled reservations follow the limit reports.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array"
-    )]
-    pub fn schedule(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        cost: f64,
-        max_wait_us: f64,
-        epoch_ms: f64,
-        mut answer: Float64ArraySlice<'_>,
-    ) {
-        let operation = reservation::schedule(cost, max_wait_us);
-        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
-    }
-
-    /// Cancels scheduled reservations, if nothing was scheduled or taken after them.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array"
-    )]
-    pub fn cancel_scheduled(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        booked: Float64ArraySlice<'_>,
-        epoch_ms: f64,
-        mut answer: Float64ArraySlice<'_>,
-    ) {
-        let operation = reservation::cancel_scheduled(&booked);
-        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        let answer = unsafe { answer.as_mut() };
+        operation::execute_operation(answer, &self.inner, keys, operation.as_ref(), &time);
     }
 
     /// The prefix, if another limiter had it open with other numbers when this one was opened.

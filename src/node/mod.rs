@@ -26,4 +26,4 @@ mod store;
 #[cfg(all(feature = "redis", unix))]
 mod uv;
 
-use crate::abi::{micros, reservation, response, whole};
+use crate::abi::{micros, response, whole};

@@ -13,22 +13,21 @@ use super::key::{KeyBuffer, element, number};
 use super::policy::NativePolicy;
 use super::response::FailureCode;
 use super::whole;
+use crate::abi::operation;
 use crate::key::Key;
 use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::MAX_POLICIES;
 
-pub(crate) use crate::abi::operation::{acquire, on_hold, operation, refund};
-
-/// Overrides the numbers of keys, by policy, for `lasting_us` microseconds.
-pub(crate) fn override_numbers(
-    policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
-    lasting_us: f64,
-) -> Operation {
-    let numbers =
-        |policy: Option<ClassInstance<'_, NativePolicy>>| policy.map(|of| Arc::new(of.inner()));
-    let policies = policies.into_iter().map(numbers).collect();
-    Operation::Override { policies, lasting: whole(lasting_us) }
+/// The operation of these numbers, and of the policies of an override; `None` if numbers are missing.
+pub(crate) fn read_operation(
+    code: f64,
+    numbers: &[f64],
+    overrides: Vec<Option<ClassInstance<'_, NativePolicy>>>,
+) -> Option<Operation> {
+    let inner = |policy: ClassInstance<'_, NativePolicy>| Arc::new(policy.inner());
+    let overrides = || overrides.into_iter().map(|policy| policy.map(inner)).collect();
+    operation::read(u8::try_from(whole(code)).ok()?, numbers, overrides)
 }
 
 /// Buffers for the keys of one call, by key dimension.
@@ -111,7 +110,7 @@ struct BoundOperation {
     _array: Float64Array,
 }
 
-/// The callback: `(operation, amount, epochMs, ...keys)`. It writes the response into the array.
+/// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number. It writes the response into the array.
 unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
     let mut arguments = [ptr::null_mut(); 3 + MAX_POLICIES];
     let mut count = arguments.len();
@@ -133,7 +132,7 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
     // JavaScript, so nothing else reads or writes the response meanwhile.
     unsafe {
         let bound = data.cast::<BoundOperation>().as_mut().unwrap_unchecked();
-        let operation = operation(whole(number(env, code)), whole(number(env, amount)));
+        let operation = read_operation(number(env, code), &[number(env, amount)], Vec::new());
         let time = CallClock::call(number(env, time));
         let mut buffers = KeyBuffers::new();
         let keys = buffers.read(env, keys.into_iter());

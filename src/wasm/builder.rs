@@ -7,11 +7,12 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::policy::read_policy;
-use super::whole;
+use super::{operation, whole};
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
+use crate::policy::operation::Operation;
 use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
-use crate::wasm::scratch::{with_scratch, write_reason};
+use crate::wasm::scratch::{Scratch, with_scratch, write_reason};
 
 /// The policies that have been added since the last start.
 struct PolicyBuilder {
@@ -92,7 +93,9 @@ pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
     })
 }
 
-/// Takes the added policies of an override, by policy.
-pub(crate) fn take_overrides() -> Vec<Option<Arc<Policy>>> {
-    BUILDER.with_borrow_mut(|builder| std::mem::take(&mut builder.overrides))
+/// The operation of this code, with `count` arguments in the scratch memory. An override has the added
+/// policies.
+pub(crate) fn read_operation(scratch: &Scratch, code: u8, count: usize) -> Option<Operation> {
+    let overrides = || BUILDER.with_borrow_mut(|builder| std::mem::take(&mut builder.overrides));
+    operation::read(code, scratch.arguments(count), overrides)
 }

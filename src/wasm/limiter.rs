@@ -10,7 +10,6 @@ use crate::memory;
 use crate::policy::execute::Execution;
 use crate::policy::operation::Operation;
 use crate::prefixes::VariantIndex;
-use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::{with_scratch, write_reason};
 
 /// A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
@@ -64,11 +63,11 @@ impl WasmMemoryLimiter {
         });
     }
 
-    /// Executes an operation: its number is one of `ts/backends/protocol.ts` or of
-    /// [`read_operation`], and its `count` arguments are in the scratch memory.
+    /// Executes an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`: `count` of them
+    /// are in the scratch memory.
     pub fn execute(&self, code: u8, count: usize, epoch_ms: f64) {
         with_scratch(|scratch| {
-            let operation = read_operation(scratch, code, count);
+            let operation = builder::read_operation(scratch, code, count);
             let (keys, response) = scratch.keys();
             let performed = keys.and_then(|keys| {
                 let keys = &keys[..self.inner.policies().key_dimensions()];

@@ -22,7 +22,6 @@ pub mod fuzzing;
 mod host;
 #[cfg(feature = "wasm")]
 mod limiter;
-mod operation_reader;
 mod policy;
 #[cfg(feature = "wasm-redis")]
 mod redis_flush;
@@ -34,7 +33,7 @@ mod store;
 
 #[cfg(feature = "wasm")]
 use crate::abi::micros;
-use crate::abi::{operation, reservation, response, whole};
+use crate::abi::{operation, response, whole};
 
 /// A small allocator whose allocations take constant time.
 #[cfg(not(feature = "fuzzing"))]

@@ -15,7 +15,6 @@ use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 use crate::policy::variants::PolicyVariants;
 use crate::prefixes::{PrefixInUse, Prefixes, VariantIndex};
 use crate::redis::{self, CallBatch, Flush, KeyNames, Script};
-use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::{ScratchKeys, with_scratch, write_reason};
 
 /// The source of the script that decides calls, for EVAL.
@@ -166,12 +165,12 @@ impl WasmRedisLimiter {
         enqueued.map_or_else(FailureCode::code, |()| 0.0)
     }
 
-    /// Enqueues an operation on the keys in the scratch buffer. `code` is its number in
-    /// `ts/backends/protocol.ts`, or one that [`read_operation`] decodes; the buffer has `count` numbers
-    /// for it. Returns 0 or a failure's code.
+    /// Enqueues an operation on the keys in the scratch buffer, which also has the `count` numbers of
+    /// `numbersOf` in `ts/backends/operation.ts`. Returns 0 or a failure's code.
     pub fn enqueue(&self, tag: Option<String>, code: u8, count: usize) -> f64 {
         let enqueued = with_scratch(|scratch| {
-            let operation = read_operation(scratch, code, count).ok_or(FailureCode::Panicked)?;
+            let operation =
+                builder::read_operation(scratch, code, count).ok_or(FailureCode::Panicked)?;
             let (keys, _) = scratch.keys();
             self.push(&mut self.queue.batch.borrow_mut(), &keys?, tag.as_deref(), operation);
             Ok(())

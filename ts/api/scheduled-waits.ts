@@ -184,7 +184,7 @@ export class ScheduledWaits {
     for (const { currentBackend, keys, charges, answer } of abandoned) {
       const { source } = answer
       const cancel = async () => {
-        return currentBackend().execute(keys, { kind: 'cancelSchedule', source, charges: charges as ScheduledCharges })
+        return currentBackend().execute(keys, { kind: 'cancelScheduled', source, charges: charges as ScheduledCharges })
       }
       // The error is ignored: the wait has been rejected already.
       this.#track(cancel().catch(() => {}))

@@ -2,6 +2,7 @@ import { translated } from '../input/options.js'
 import { algorithmOf, type Policy } from '../policies/policy.js'
 import type { PolicyEntry, PolicySet } from '../policies/policy-set.js'
 import type { Engine, EnginePolicy, EnginePolicySet } from './engine.js'
+import type { EngineOperation } from './operation.js'
 import { POLICY_KINDS } from './protocol.js'
 
 /**
@@ -42,6 +43,16 @@ function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): Eng
 export function compilePolicy(engine: Engine, policy: Policy, where = ''): EnginePolicy {
   return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => toEnginePolicy(engine, policy))
 }
+
+/** The compiled policies of an override; none for another operation. */
+export function compileOverrides(engine: Engine, operation: EngineOperation): readonly (EnginePolicy | undefined)[] {
+  if (operation.kind !== 'override') {
+    return NO_OVERRIDES
+  }
+  return operation.policies.map((policy) => policy && compilePolicy(engine, policy, 'override: '))
+}
+
+const NO_OVERRIDES: readonly EnginePolicy[] = []
 
 /**
  * The variant that the engine opens.

@@ -1,7 +1,6 @@
 import type { Applied, Decision } from '../api/decision.js'
 import type { Keys } from '../input/keys.js'
 import type { Policy } from '../policies/policy.js'
-import { OPERATION_CODES } from './protocol.js'
 
 /**
  * An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds.
@@ -10,7 +9,7 @@ export type Operation =
   | { readonly kind: 'peek'; readonly cost: number }
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
   | RefundOperation
-  | CancelSchedule
+  | CancelScheduled
   | HoldOperation
   | AcquireOperation
   | PermitOperation
@@ -45,8 +44,8 @@ export interface RefundOperation extends Charge {
 /**
  * Cancels scheduled slots, unless a later slot is scheduled. The resulting units are 1 if it did.
  */
-export interface CancelSchedule {
-  readonly kind: 'cancelSchedule'
+export interface CancelScheduled {
+  readonly kind: 'cancelScheduled'
   /** The origin of the decision that scheduled them. */
   readonly source: Decision['source']
   readonly charges: ScheduledCharges
@@ -121,31 +120,53 @@ export interface PermitOperation {
   readonly permit: number
 }
 
-/** The engine's encoding of a {@link RefundOperation}, without its units: see `refund` in Rust. */
-export function refundNumbersOf(operation: RefundOperation): Float64Array {
-  return Float64Array.of(operation.cost, operation.kept, ...chargeNumbersOf(operation))
+/** An operation of the engine: also one that takes units at once or at a later slot. */
+export type EngineOperation =
+  | Operation
+  | { readonly kind: 'take'; readonly cost: number }
+  | { readonly kind: 'schedule'; readonly cost: number; readonly maxWaitUs: number }
+
+/** The numbers of an operation for the engine: `read` in `src/abi/operation.rs` reads them. */
+export function numbersOf(operation: EngineOperation): ArrayLike<number> {
+  switch (operation.kind) {
+    case 'take':
+    case 'peek':
+      return [operation.cost]
+    case 'takeUpTo':
+    case 'penalize':
+      return [operation.units]
+    case 'block':
+    case 'override':
+      return [operation.durationUs]
+    case 'release':
+    case 'renewPermit':
+      return [operation.permit]
+    case 'refund':
+      return [operation.units, operation.cost, operation.kept, ...chargeNumbersOf(operation)]
+    case 'schedule':
+      return [operation.cost, operation.maxWaitUs]
+    case 'cancelScheduled':
+      return operation.charges
+    case 'acquire':
+      return [operation.units, operation.permit, operation.waitedUs]
+    case 'reserve':
+    case 'extend':
+      return [...operation.hold, operation.units, operation.durationUs]
+    case 'renew':
+      return [...operation.hold, operation.durationUs]
+    case 'settle': {
+      const { hold, actual, charges } = operation
+      const numbers = charges.flatMap((charge) => [charge.units, ...chargeNumbersOf(charge)])
+      return [...hold, actual, charges[0]?.resetAtUs.length ?? 0, ...numbers]
+    }
+    default:
+      return []
+  }
 }
 
 function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {
   const numbersOf = (resetAt: number, index: number) => [resetAt, marks[index] as number, used[index] as number]
   return [atUs, ...resetAtUs.flatMap(numbersOf)]
-}
-
-/** The engine's encoding of a {@link HoldOperation}, for both stores: see `on_hold` in Rust. */
-export function holdNumbersOf(operation: HoldOperation): Float64Array {
-  const code = OPERATION_CODES[operation.kind]
-  switch (operation.kind) {
-    case 'reserve':
-    case 'extend':
-      return Float64Array.of(code, operation.units, operation.durationUs)
-    case 'renew':
-      return Float64Array.of(code, operation.durationUs)
-    case 'settle': {
-      const { actual, charges } = operation
-      const numbers = charges.flatMap((charge) => [charge.units, ...chargeNumbersOf(charge)])
-      return Float64Array.of(code, actual, charges[0]?.resetAtUs.length ?? 0, ...numbers)
-    }
-  }
 }
 
 /** The result of an operation. */

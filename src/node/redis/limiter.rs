@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, Result, Uint8ArraySlice, Unknown,
+    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, Result, Unknown,
 };
 use napi::{Error, Status};
 use napi_derive::napi;
@@ -19,9 +19,7 @@ use crate::node::hot::{self, CallResult, LimiterCall};
 use crate::node::operation::{self, KeyBuffers};
 use crate::node::policy::NativePolicy;
 use crate::node::policy_set::NativePolicySet;
-use crate::node::reservation;
 use crate::node::response::{DecisionBuffer, FailureCode};
-use crate::node::whole;
 use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::PolicySet;
@@ -141,136 +139,25 @@ impl NativeRedisLimiter {
         hot::function::<EnqueueTake>(env, calls, answer)
     }
 
-    /// Enqueues an operation by its code. `keys` has one key per
-    /// key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
+    /// Enqueues an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`. `keys` has one
+    /// key per key dimension, or undefined; an override has its policies. Returns 0 or a failure's code.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number"
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, operation: number, numbers: Float64Array, overrides: readonly (NativePolicy | undefined)[]"
     )]
-    pub fn enqueue_operation(
+    pub fn enqueue(
         &self,
         env: Env,
         keys: Array<'_>,
         tag: Option<String>,
         operation: f64,
-        amount: f64,
-    ) -> f64 {
-        let operation = operation::operation(whole(operation), whole(amount));
-        self.enqueue(env, &keys, tag.as_deref(), operation)
-    }
-
-    /// Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
-    /// the time from which the key was to be fresh, in whole epoch microseconds.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array"
-    )]
-    pub fn enqueue_refund(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        units: f64,
-        taken: Float64ArraySlice<'_>,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::refund(units, &taken))
-    }
-
-    /// Enqueues an override of the keys' policies for `lasting_us` microseconds.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (NativePolicy | undefined)[], lastingUs: number"
-    )]
-    pub fn enqueue_override(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
-        lasting_us: f64,
-    ) -> f64 {
-        let operation = operation::override_numbers(policies, lasting_us);
-        self.enqueue(env, &keys, tag.as_deref(), operation)
-    }
-
-    /// Enqueues a scheduled reservation of `cost` units in a slot at most `max_wait_us`
-    /// microseconds ahead. The doubles of the reservation follow the limits in the answer.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number"
-    )]
-    pub fn enqueue_schedule(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        cost: f64,
-        max_wait_us: f64,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), reservation::schedule(cost, max_wait_us))
-    }
-
-    /// Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
-    /// reservation follows.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array"
-    )]
-    pub fn enqueue_cancel_scheduled(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        booked: Float64ArraySlice<'_>,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), reservation::cancel_scheduled(&booked))
-    }
-
-    /// Enqueues an operation on a hold, whose id has 16 bytes: see `on_hold` in
-    /// `src/abi/operation.rs` for the numbers.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array"
-    )]
-    pub fn enqueue_on_hold(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        hold: Uint8ArraySlice<'_>,
         numbers: Float64ArraySlice<'_>,
+        overrides: Vec<Option<ClassInstance<'_, NativePolicy>>>,
     ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::on_hold(&hold, &numbers))
-    }
-
-    /// Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
-    /// does not wait if this is negative.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number"
-    )]
-    pub fn enqueue_acquire(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        cost: f64,
-        permit: f64,
-        waited_us: f64,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::acquire(&[cost, permit, waited_us]))
-    }
-
-    /// Enqueues an operation; without one its arguments were invalid.
-    fn enqueue(
-        &self,
-        env: Env,
-        keys: &Array<'_>,
-        tag: Option<&str>,
-        operation: impl Into<Option<Operation>>,
-    ) -> f64 {
-        let Some(operation) = operation.into() else { return FailureCode::Panicked.code() };
-        let result = self.push(&mut locked(&self.queue.batch), env, keys, tag, operation);
+        let operation = operation::read_operation(operation, &numbers, overrides);
+        let Some(operation) = operation else { return FailureCode::Panicked.code() };
+        let mut batch = locked(&self.queue.batch);
+        let result = self.push(&mut batch, env, &keys, tag.as_deref(), operation);
         result.map_or_else(FailureCode::code, |()| 0.0)
     }
 

@@ -108,7 +108,7 @@ export class FallbackBackend implements LimiterBackend {
       case 'renew':
       case 'release':
       case 'renewPermit':
-      case 'cancelSchedule':
+      case 'cancelScheduled':
         return operation.source === 'store'
           ? this.#store.execute(keys, operation)
           : this.#fallback.execute(keys, operation)

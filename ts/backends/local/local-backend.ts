@@ -133,7 +133,7 @@ export class LocalBackend implements LimiterBackend {
           ? this.leases.refund(keys, operation.units)
           : this.#changing(keys, () => this.#store.execute(keys, operation))
       case 'settle':
-      case 'cancelSchedule':
+      case 'cancelScheduled':
         this.#prepareRefund(keys)
         return this.#changing(keys, () => this.#store.execute(keys, operation))
       case 'override':

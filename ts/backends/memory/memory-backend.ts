@@ -3,17 +3,16 @@ import { withMetadata } from '../../api/decision-metadata.js'
 import { TollgateError } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { invalid } from '../../input/options.js'
-import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import { compilePolicy, compilePolicySet, openedVariant } from '../compile-policies.js'
-import type { Engine, EngineLimiterState, EnginePolicy } from '../engine.js'
+import { compileOverrides, compilePolicySet, openedVariant } from '../compile-policies.js'
+import type { Engine, EngineLimiterState } from '../engine.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
 import {
-  holdNumbersOf,
+  type EngineOperation,
+  numbersOf,
   type Operation,
   type OperationResult,
-  refundNumbersOf,
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
 } from '../operation.js'
@@ -88,8 +87,8 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Decision {
-    const { decision } = this.#performCall(OPERATION_CODES.take, cost, keys)
-    return withMetadata(decision, this.origin, keys, cost)
+    this.#executeNow(keys, { kind: 'take', cost })
+    return withMetadata(this.#resultFor(keys).decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
@@ -105,53 +104,12 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
-    switch (operation.kind) {
-      case 'peek':
-        return this.#performCall(OPERATION_CODES.peek, operation.cost, keys)
-      case 'takeUpTo':
-      case 'penalize':
-        return this.#performCall(OPERATION_CODES[operation.kind], operation.units, keys)
-      case 'block':
-        return this.#performCall(OPERATION_CODES.block, operation.durationUs, keys)
-      case 'refund':
-        this.#native.refund([...keys.keys], operation.units, refundNumbersOf(operation), this.#now(), this.#response)
-        return this.#resultFor(keys)
-      case 'cancelSchedule':
-        this.#native.cancelScheduled([...keys.keys], operation.charges, this.#now(), this.#response)
-        return this.#resultFor(keys)
-      case 'reserve':
-      case 'extend':
-      case 'settle':
-      case 'renew':
-        this.#native.executeOnHold(
-          [...keys.keys],
-          operation.hold,
-          holdNumbersOf(operation),
-          this.#now(),
-          this.#response,
-        )
-        return this.#resultFor(keys)
-      case 'acquire': {
-        const { units, permit, waitedUs } = operation
-        const numbers = Float64Array.of(units, permit, waitedUs)
-        this.#native.acquire([...keys.keys], numbers, this.#now(), this.#response)
-        return this.#resultFor(keys)
-      }
-      case 'release':
-      case 'renewPermit':
-        return this.#performCall(OPERATION_CODES[operation.kind], operation.permit, keys)
-      case 'override': {
-        const policies = operation.policies.map((policy) => this.#overridePolicyOf(policy))
-        this.#native.overrideNumbers([...keys.keys], policies, operation.durationUs, this.#now(), this.#response)
-        return this.#resultFor(keys)
-      }
-      default:
-        return this.#performCall(OPERATION_CODES[operation.kind], 0, keys)
-    }
+    this.#executeNow(keys, operation)
+    return this.#resultFor(keys)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
-    this.#native.schedule([...keys.keys], cost, maxWaitUs, this.#now(), this.#response)
+    this.#executeNow(keys, { kind: 'schedule', cost, maxWaitUs })
     const reservation = scheduledReservationAt(this.#response, 0, this.#limitNames, this.#policyCount)
     if (reservation === undefined) {
       throw errorAt(this.#response, 0, keys.keys[0])
@@ -172,9 +130,18 @@ export class MemoryBackend implements LimiterBackend {
     this.#native.close()
   }
 
-  #performCall(code: number, amount: number, keys: Keys): OperationResult {
-    this.#execute(code, amount, this.#now(), ...keys.keys)
-    return this.#resultFor(keys)
+  #executeNow({ keys }: Keys, operation: EngineOperation): void {
+    const code = OPERATION_CODES[operation.kind]
+    const numbers = numbersOf(operation)
+    // The user's clock may call this limiter.
+    const now = this.#now()
+    if (numbers.length < 2 && operation.kind !== 'override') {
+      // An array in the call would double its time.
+      this.#execute(code, numbers[0] ?? 0, now, ...keys)
+    } else {
+      const overrides = compileOverrides(this.#engine, operation)
+      this.#native.execute(keys, code, Float64Array.from(numbers), overrides, now, this.#response)
+    }
   }
 
   #resultFor({ keys }: Keys): OperationResult {
@@ -192,10 +159,6 @@ export class MemoryBackend implements LimiterBackend {
       throw errorAt(responses, start, key)
     }
     return decision
-  }
-
-  #overridePolicyOf(policy: Policy | undefined): EnginePolicy | undefined {
-    return policy === undefined ? undefined : compilePolicy(this.#engine, policy, 'override: ')
   }
 
   #now(): number {

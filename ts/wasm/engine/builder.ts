@@ -65,13 +65,15 @@ export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies:
   return policySet.isSingle
 }
 
-/** Builds the policies of an override. */
-export function buildOverride(
+/** Builds the policies of an override, if there are any. */
+export function buildOverrides(
   glue: BuilderExports,
   scratch: Scratch,
   policies: readonly (EnginePolicy | undefined)[],
 ): void {
-  glue.startPolicySet()
+  if (policies.length > 0) {
+    glue.startPolicySet()
+  }
   for (const policy of policies) {
     const encoded = policy as EncodedPolicy | undefined
     // A policy without an override has no numbers.

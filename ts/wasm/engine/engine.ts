@@ -1,7 +1,7 @@
 import * as glue from '../../../wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
-import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
-import { buildOverride, buildPolicySet } from './builder.js'
+import { FAILURE_CODES } from '../../backends/protocol.js'
+import { buildOverrides, buildPolicySet } from './builder.js'
 import { elapsedMs } from './elapsed.js'
 import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
@@ -32,7 +32,7 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   bindExecute(answer: Float64Array): ReturnType<EngineLimiterState['bindExecute']> {
-    return (operation, amount, epochMs, ...keys) => this.#execute(operation, [amount], keys, epochMs, answer)
+    return (operation, amount, epochMs, ...keys) => this.execute(keys, operation, [amount], [], epochMs, answer)
   }
 
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void {
@@ -42,35 +42,27 @@ class WasmLimiterState implements EngineLimiterState {
     })
   }
 
-  refund(keys: KeyParts, units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
-  }
-
-  executeOnHold(keys: KeyParts, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(numbers[0] as number, [...hold, ...numbers], keys, epochMs, answer)
-  }
-
-  acquire(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(OPERATION_CODES.acquire, numbers, keys, epochMs, answer)
-  }
-
-  overrideNumbers(
+  execute(
     keys: KeyParts,
-    policies: readonly (EnginePolicy | undefined)[],
-    durationUs: number,
+    operation: number,
+    numbers: ArrayLike<number>,
+    overrides: readonly (EnginePolicy | undefined)[],
     epochMs: number,
     answer: Float64Array,
   ): void {
-    buildOverride(glue, scratch, policies)
-    this.#execute(OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
-  }
-
-  schedule(keys: KeyParts, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
-    this.#execute(OPERATION_CODES.schedule, [cost, maxWaitUs], keys, epochMs, answer)
-  }
-
-  cancelScheduled(keys: KeyParts, booked: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
+    checkRandom()
+    buildOverrides(glue, scratch, overrides)
+    const code = scratch.writeKeys(keys)
+    if (code < 0) {
+      answer[0] = code
+      return
+    }
+    try {
+      this.#glue.execute(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
+      scratch.copyResponse(answer, 0, answer.length)
+    } catch {
+      answer[0] = FAILURE_CODES.panicked
+    }
   }
 
   get prefixWithOtherNumbers(): string | null {
@@ -87,21 +79,6 @@ class WasmLimiterState implements EngineLimiterState {
 
   close(): void {
     this.#glue.close()
-  }
-
-  #execute(operation: number, numbers: ArrayLike<number>, keys: KeyParts, epochMs: number, answer: Float64Array): void {
-    checkRandom()
-    const code = scratch.writeKeys(keys)
-    if (code < 0) {
-      answer[0] = code
-      return
-    }
-    try {
-      this.#glue.execute(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
-      scratch.copyResponse(answer, 0, answer.length)
-    } catch {
-      answer[0] = FAILURE_CODES.panicked
-    }
   }
 }
 

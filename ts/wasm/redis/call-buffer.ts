@@ -1,8 +1,8 @@
 import type { WasmRedisLimiter } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
-import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
-import { buildOverride, buildPolicySet } from '../engine/builder.js'
+import { FAILURE_CODES } from '../../backends/protocol.js'
+import { buildOverrides, buildPolicySet } from '../engine/builder.js'
 import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
@@ -28,38 +28,18 @@ export class CallBuffer {
     }
   }
 
-  enqueueOperation(keys: KeyParts, tag: string | undefined, operation: number, amount: number): number {
-    return this.#enqueue(keys, tag, operation, [amount])
-  }
-
-  enqueueRefund(keys: KeyParts, tag: string | undefined, units: number, taken: Float64Array): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.refund, [units, ...taken])
-  }
-
-  enqueueOverride(
+  enqueue(
     keys: KeyParts,
     tag: string | undefined,
-    policies: readonly (EnginePolicy | undefined)[],
-    durationUs: number,
+    operation: number,
+    numbers: ArrayLike<number>,
+    overrides: readonly (EnginePolicy | undefined)[],
   ): number {
-    buildOverride(glue, this.#scratch, policies)
-    return this.#enqueue(keys, tag, OPERATION_CODES.override, [durationUs])
-  }
-
-  enqueueSchedule(keys: KeyParts, tag: string | undefined, cost: number, maxWaitUs: number): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.schedule, [cost, maxWaitUs])
-  }
-
-  enqueueCancelScheduled(keys: KeyParts, tag: string | undefined, booked: Float64Array): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.cancelScheduled, booked)
-  }
-
-  enqueueOnHold(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
-    return this.#enqueue(keys, tag, numbers[0] as number, [...hold, ...numbers])
-  }
-
-  enqueueAcquire(keys: KeyParts, tag: string | undefined, cost: number, permit: number, waitedUs: number): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.acquire, [cost, permit, waitedUs])
+    checkSeed()
+    const scratch = this.#scratch
+    buildOverrides(glue, scratch, overrides)
+    const length = scratch.writeKeys(keys)
+    return length < 0 ? length : codeOrTrap(() => this.glue.enqueue(tag, operation, scratch.writeNumbers(numbers)))
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): CallBuffer {
@@ -72,12 +52,6 @@ export class CallBuffer {
 
   close(): void {
     this.glue.close()
-  }
-
-  #enqueue(keys: KeyParts, tag: string | undefined, code: number, numbers: ArrayLike<number>): number {
-    checkSeed()
-    const length = this.#scratch.writeKeys(keys)
-    return length < 0 ? length : codeOrTrap(() => this.glue.enqueue(tag, code, this.#scratch.writeNumbers(numbers)))
   }
 }
 

@@ -2,7 +2,7 @@ import type * as native from '../../../../native.js'
 import type { Decision } from '../../../api/decision.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
-import { compilePolicy, compilePolicySet, openedVariant } from '../../compile-policies.js'
+import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
 import {
   type LimiterBackend,
@@ -11,10 +11,10 @@ import {
   type VariantIndex,
 } from '../../limiter-backend.js'
 import {
-  holdNumbersOf,
+  type EngineOperation,
+  numbersOf,
   type Operation,
   type OperationResult,
-  refundNumbersOf,
   type ScheduledReservation,
 } from '../../operation.js'
 import { OPERATION_CODES } from '../../protocol.js'
@@ -119,7 +119,7 @@ export class RedisBackend implements LimiterBackend {
       return rejection
     }
     this.#markUsed()
-    this.#checkCode(keys, this.#encode(keys, { kind: 'take', units: cost }))
+    this.#enqueue(keys, { kind: 'take', cost })
     return batcher.enqueue(this.#queue, this.#takeDecoder, keys, cost)
   }
 
@@ -142,7 +142,7 @@ export class RedisBackend implements LimiterBackend {
       return rejection
     }
     this.#markUsed()
-    this.#checkCode(keys, this.#encode(keys, operation))
+    this.#enqueue(keys, operation)
     return batcher.enqueue(this.#queue, this.#operationDecoder, keys, 0)
   }
 
@@ -153,7 +153,7 @@ export class RedisBackend implements LimiterBackend {
       return rejection
     }
     this.#markUsed()
-    this.#checkCode(keys, this.#callBuffer.enqueueSchedule(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
+    this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs })
     return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
   }
 
@@ -186,41 +186,17 @@ export class RedisBackend implements LimiterBackend {
     }
   }
 
-  /** Writes an operation into the call buffer; returns 0 or the code of a failure. */
-  #encode(
-    { keys, tag = this.#tag }: Keys,
-    operation: Exclude<Operation, { kind: 'peek' }> | { readonly kind: 'take'; readonly units: number },
-  ): number {
-    const callBuffer = this.#callBuffer
-    switch (operation.kind) {
-      case 'take':
-      case 'takeUpTo':
-      case 'penalize':
-        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], operation.units)
-      case 'block':
-        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES.block, operation.durationUs)
-      case 'refund':
-        return callBuffer.enqueueRefund(keys, tag, operation.units, refundNumbersOf(operation))
-      case 'cancelSchedule':
-        return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
-      case 'reserve':
-      case 'extend':
-      case 'settle':
-      case 'renew':
-        return callBuffer.enqueueOnHold(keys, tag, operation.hold, holdNumbersOf(operation))
-      case 'acquire':
-        return callBuffer.enqueueAcquire(keys, tag, operation.units, operation.permit, operation.waitedUs)
-      case 'release':
-      case 'renewPermit':
-        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], operation.permit)
-      case 'override': {
-        const policies = operation.policies.map(
-          (policy) => policy && compilePolicy(this.#context.engine, policy, 'override: '),
-        )
-        return callBuffer.enqueueOverride(keys, tag, policies, operation.durationUs)
-      }
-      default:
-        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], 0)
+  /**
+   * Writes an operation into the call buffer.
+   *
+   * @throws {TollgateError} `INVALID_KEY`
+   */
+  #enqueue({ keys, tag = this.#tag }: Keys, operation: EngineOperation): void {
+    const numbers = Float64Array.from(numbersOf(operation))
+    const overrides = compileOverrides(this.#context.engine, operation)
+    const code = this.#callBuffer.enqueue(keys, tag, OPERATION_CODES[operation.kind], numbers, overrides)
+    if (code !== 0) {
+      throw errorOfCode(code, keys[0])
     }
   }
 
@@ -229,13 +205,10 @@ export class RedisBackend implements LimiterBackend {
     const { native, batcher } = this.#context
     const callBuffer = this.#callBuffer
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      this.#checkCode(keys, native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs))
+      const code = native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
+      if (code !== 0) {
+        throw errorOfCode(code, keys.keys[0])
+      }
     })
-  }
-
-  #checkCode({ keys }: Keys, code: number): void {
-    if (code !== 0) {
-      throw errorOfCode(code, keys[0])
-    }
   }
 }

@@ -133,6 +133,17 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     expect(await reservation.cancel()).toEqual({ settled: true, refunded: 16, charged: 0, shortfall: 0 })
   })
 
+  test('sixteen charges under eight policies, the most that a settlement names', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+    const hourly = fixedWindow({ limit: 20, window: '1h' })
+    const limiter = backend.limiter(Object.fromEntries(names.map((name) => [name, hourly])))
+    const reservation = reserved(await limiter.reserve('k', 1, { expiresIn: '1m' }))
+    for (let charge = 2; charge <= 16; charge++) {
+      await reservation.extend(1)
+    }
+    expect(await reservation.commit(4)).toEqual({ settled: true, refunded: 12, charged: 0, shortfall: 0 })
+  })
+
   test('calls on one reservation take effect in their order', async () => {
     const limiter = backend.limiter(HOURLY)
     const reservation = reserved(await limiter.reserve('a', 2))

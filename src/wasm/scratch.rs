@@ -14,8 +14,8 @@ use crate::policy::policy_set::MAX_POLICIES;
 pub(crate) const RESPONSE: usize =
     length_of(MAX_POLICIES * MAX_LIMITS) + MAX_POLICIES * SCHEDULED_RESERVATION_LENGTH;
 
-/// The most arguments in doubles: those of scheduled reservations, and a few more.
-pub(crate) const ARGUMENTS: usize = 192;
+/// The most arguments in doubles: a settlement of 16 charges under eight policies has 434.
+pub(crate) const ARGUMENTS: usize = 448;
 
 /// The arguments and the response of one call.
 pub(crate) struct Scratch {

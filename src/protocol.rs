@@ -241,6 +241,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("fixed_window/general.lua", include_str!("../lua/fixed_window/general.lua")),
     ("fixed_window/optimistic.lua", include_str!("../lua/fixed_window/optimistic.lua")),
     ("fixed_window/policy.lua", include_str!("../lua/fixed_window/policy.lua")),
+    ("fixed_window/take.lua", include_str!("../lua/fixed_window/take.lua")),
     ("limiter.lua", include_str!("../lua/limiter.lua")),
     ("rate/fast_path.lua", include_str!("../lua/rate/fast_path.lua")),
     ("rate/general.lua", include_str!("../lua/rate/general.lua")),

@@ -23,11 +23,8 @@ elseif form == FORM_SINGLE_POLICY + ALGORITHM_FIXED_WINDOW or form == FORM_WINDO
   --@include fixed_window/policy.lua
   --@include fixed_window/bounds.lua
   local window = tonumber(redis.pcall('GET', name))
-  local used = window and window % VALUE_COUNTS + cost
-  if
-    window and after > #request and window >= min_window and window < past_window
-    and used > cost and used <= max_count and used % 1 == 0
-  then
+  --@include fixed_window/take.lua
+  if charged and after > #request then
     local reply = cost == 1 and redis.pcall('INCR', name) or redis.pcall('INCRBY', name, tostring(cost))
     if reply == window + cost then
       decided = struct.pack('>d', -reply)

@@ -25,13 +25,11 @@ local function fixed_window_next_states(context, at, values, count, costs)
   --@include fixed_window/bounds.lua
   for index = 1, count do
     local window, cost = tonumber(values[index]), costs and costs[index] or 1
-    if not window then
+    --@include fixed_window/take.lua
+    if charged then
+      windows[index] = window + cost
+    elseif not window then
       windows[index] = charge_unpacked(now, values[index], cost, limit, new_end, latest_end)
-    elseif window >= min_window and window < past_window then
-      local used = window % VALUE_COUNTS + cost
-      if used > cost and used <= max_count and used % 1 == 0 then
-        windows[index] = window + cost
-      end
     end
   end
   return after, windows, 16
@@ -48,11 +46,8 @@ local function fixed_window_take(context, at, first, last, costs)
   local windows, count, group = {}, 0
   for key = first, last + 1 do
     local window, cost = tonumber(values[key - first + 1]), costs and costs[key - first + 1] or 1
-    local used = window and window % VALUE_COUNTS + cost
-    if
-      window and window >= min_window and window < past_window
-      and used > cost and used <= max_count and used % 1 == 0
-    then
+    --@include fixed_window/take.lua
+    if charged then
       window = window + cost
       count = count + 1
       windows[count] = -window

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn an_operation_without_its_numbers_is_none() {
-        for code in [operation::REFUND, operation::SCHEDULE, operation::ACQUIRE, operation::RESERVE] {
+        for code in [operation::REFUND, operation::SCHEDULE, operation::ACQUIRE, operation::RESERVE]
+        {
             assert_eq!(read(code, &[1.0], Vec::new), None, "{code}");
         }
         assert_eq!(read(0, &[1.0], Vec::new), None);

@@ -327,6 +327,19 @@ describe('timers', () => {
     }
   })
 
+  test('a slot that has come before its wait has a place resolves it', async () => {
+    const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1s', burst: 1 }))
+    let now = 0
+    // Each reading is later than the next slot.
+    const clock = jest.spyOn(timers, 'now').mockImplementation(() => (now += 5))
+    try {
+      const waits = await Promise.all([limiter.wait('a'), limiter.wait('a'), limiter.wait('a')])
+      expect(waits.map(({ allowed }) => allowed)).toEqual([true, true, true])
+    } finally {
+      clock.mockRestore()
+    }
+  })
+
   test('takes real time, whatever the deciding clock', async () => {
     const clock = new FakeClock()
     const limiter = new RateLimiter(PACER, { store: new MemoryStore({ clock: clock.read }) })

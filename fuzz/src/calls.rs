@@ -257,7 +257,7 @@ fn overrides(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<Vec<Optio
     Ok(policies)
 }
 
-/// The code of an operation and its numbers, as `ts/wasm/engine/engine.ts` passes them.
+/// The code of an operation and its numbers, as `numbersOf` in `ts/backends/operation.ts` writes them.
 pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64>) {
     let (code, numbers) = match operation {
         Operation::Take { cost } => (codes::TAKE, vec![*cost]),
@@ -314,5 +314,5 @@ fn record_numbers(taken: &[ChargeRecord]) -> Vec<u64> {
 
 fn on_hold(code: u8, hold: &HoldId, numbers: &[u64]) -> (u8, Vec<u64>) {
     let hold = hold.iter().map(|byte| u64::from(*byte));
-    (code, hold.chain([u64::from(code)]).chain(numbers.iter().copied()).collect())
+    (code, hold.chain(numbers.iter().copied()).collect())
 }

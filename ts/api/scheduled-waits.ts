@@ -123,6 +123,8 @@ export class ScheduledWaits {
     this.#queues.set(slot.name, queue)
     wait.queueName = slot.name
     queue.waits.splice(this.#insert(queue, slot), 0, wait)
+    // Not before the wait has its place: the slot may have come already.
+    this.#sleep(queue, slot)
   }
 
   /** @returns The place of the slot. */
@@ -132,7 +134,6 @@ export class ScheduledWaits {
       index--
     }
     queue.slots.splice(index, 0, slot)
-    this.#sleep(queue, slot)
     return index
   }
 
@@ -200,6 +201,7 @@ export class ScheduledWaits {
     }
     const later = this.#dropLast(queue)
     this.#insert(queue, slot)
+    this.#sleep(queue, slot)
     return later
   }
 

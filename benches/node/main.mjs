@@ -16,6 +16,7 @@ const PARTS = {
   refused: () => import('./refused.mjs'),
   leased: () => import('./leased.mjs'),
   permits: () => import('./permits.mjs'),
+  outgoing: () => import('./outgoing.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
@@ -33,13 +34,19 @@ const PARTS = {
 }
 
 /** These parts run only if they are named: they take minutes, or compare nothing. */
-const ASIDE = ['memory', 'simulate', 'distance', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
+const ASIDE = [
+  'memory',
+  'simulate',
+  'distance',
+  'outgoing',
+  ...Object.keys(PARTS).filter((name) => name.startsWith('scale-')),
+]
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory, simulate, distance and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate, distance, outgoing and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

@@ -6,7 +6,6 @@ import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
-import { HoldTimes } from './hold-times.js'
 import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
@@ -34,7 +33,6 @@ const CHECKS_PER_LIFE = 20
 export class PermitPool {
   readonly #time: WaitingTime
   readonly #held = new Set<HeldPermit>()
-  readonly #holdTimes = new HoldTimes()
   /** By key, tag and tier. A queue without calls is removed. */
   readonly #queues = new Map<string, PermitQueue>()
   #nextId = Math.floor(Math.random() * 2 ** 52) + 1
@@ -64,9 +62,7 @@ export class PermitPool {
     if (call.maxWaitMs === 0) {
       const id = this.#newId()
       const { decision, asked } = await this.#ask(currentBackend, keys, id, call.units, -1)
-      return decision.allowed
-        ? this.#permitOf(this.#hold(asked, decision), '')
-        : this.#refusedPermit(currentBackend, decision)
+      return decision.allowed ? this.#permitOf(this.#hold(asked, decision), '') : refusedPermit(decision)
     }
     const name = JSON.stringify([keys.keys, keys.tag, call.tier])
     let queue = this.#queues.get(name)
@@ -105,7 +101,7 @@ export class PermitPool {
       time: this.#time,
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
       grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
-      refuse: (decision) => this.#refusedPermit(currentBackend, decision),
+      refuse: refusedPermit,
       leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       onEmpty: () => this.#queues.delete(name),
@@ -234,16 +230,7 @@ export class PermitPool {
 
   /** @param name - The queue that released units go to first. */
   #permitOf(held: HeldPermit, name: string): Permit {
-    const startedMs = this.#time.elapsedMs()
-    return new StorePermit(held, () => {
-      this.#holdTimes.add(this.#time.elapsedMs() - startedMs)
-      return this.#release(held, name)
-    })
-  }
-
-  #refusedPermit(currentBackend: () => LimiterBackend, decision: Exclude<Decision, Allowed>): Permit {
-    this.#holdTimes.estimateIn(decision, (limit) => isConcurrency(currentBackend().policySet, limit))
-    return { allowed: false, decision, async [Symbol.asyncDispose]() {} }
+    return new StorePermit(held, () => this.#release(held, name))
   }
 
   async #release(held: HeldPermit, name: string): Promise<boolean> {
@@ -348,4 +335,8 @@ function expiresMsOf({ policies }: PolicySet): number {
 function isConcurrency({ limits, policies }: PolicySet, name: string): boolean {
   const limit = limits.find((limit) => limit.name === name)
   return limit !== undefined && policies[limit.policy]?.policy.algorithm === 'concurrency'
+}
+
+function refusedPermit(decision: Exclude<Decision, Allowed>): Permit {
+  return { allowed: false, decision, async [Symbol.asyncDispose]() {} }
 }

@@ -60,8 +60,8 @@ export interface Acquired<N extends string = string> {
 export interface NotAcquired<N extends string = string> {
   readonly allowed: false
   /**
-   * The refusal. Under `concurrency` its `retryAfterMs` is an estimate: the mean time for which this
-   * process held the latest permits, and at most the time until enough permits have expired.
+   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired,
+   * if none is released or renewed.
    */
   readonly decision: Refused<N> | Blocked<N> | Impossible<N>
   /** Does nothing. */

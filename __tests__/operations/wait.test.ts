@@ -327,6 +327,21 @@ describe('timers', () => {
     }
   })
 
+  test('each call gets its own slot, also if the timer of an earlier one fires later', async () => {
+    const limiter = new RateLimiter(PACER)
+    const real = setTimeout
+    let calls = 0
+    const late = (run: () => void, millis: number) => real(run, millis + (calls++ === 0 ? 60 : 0))
+    const timer = jest.spyOn(timers, 'setTimeout').mockImplementation(anything(late))
+    try {
+      const waits = await Promise.all([limiter.wait('a'), limiter.wait('a'), limiter.wait('a')])
+      const gapsInMs = gaps(waits.map(slotOf)).map((gap) => gap / 1_000)
+      expect(gapsInMs).toEqual([40, 40])
+    } finally {
+      timer.mockRestore()
+    }
+  })
+
   test('a slot that has come before its wait has a place resolves it', async () => {
     const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1s', burst: 1 }))
     let now = 0

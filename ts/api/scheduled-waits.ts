@@ -151,8 +151,12 @@ export class ScheduledWaits {
       slot.timer = this.#time.setTimeout(() => this.#sleep(queue, slot), Math.ceil(left))
       return
     }
-    queue.slots.splice(queue.slots.indexOf(slot), 1)
-    queue.waits[0]?.resolve(slot.answer)
+    // The timer of an earlier slot may fire a moment later. Each call gets its own slot all the same.
+    const come = queue.slots.findIndex(({ until }) => until > slot.until)
+    for (const { timer, answer } of queue.slots.splice(0, come < 0 ? queue.slots.length : come)) {
+      this.#time.clearTimeout(timer)
+      queue.waits[0]?.resolve(answer)
+    }
   }
 
   #onEnd(wait: PendingWait): void {

@@ -53,8 +53,8 @@ export class WasmMemoryStore {
     constructor(max_keys: number);
     /**
      * Opens a limiter with the added policies. Its prefix is the first text in the scratch memory.
-     * Returns nothing while the prefix is open with policies that differ in more than numbers; the reason is then written to
-     * the scratch memory.
+     * Returns nothing while the prefix is open with policies that differ in more than numbers; the
+     * reason is then written to the scratch memory.
      */
     open(is_single: boolean): WasmMemoryLimiter | undefined;
 }

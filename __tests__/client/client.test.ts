@@ -1,31 +1,8 @@
 /** `OutgoingClient` by a `TestClock`: order, limits, retries, blocks and the end. */
 
 import { type ClientLimiter, OutgoingClient } from '../../ts/client/index.js'
-import {
-  concurrency,
-  fixedWindow,
-  gcra,
-  MemoryStore,
-  type Policies,
-  type Policy,
-  RateLimiter,
-  TollgateError,
-  tiers,
-} from '../../ts/index.js'
-import { TestClock } from '../../ts/testing/index.js'
-
-let clock: TestClock
-
-beforeEach(() => {
-  clock = new TestClock()
-})
-
-const limiterOf = <const P extends Policy | Policies>(policy: P) => {
-  return new RateLimiter(policy, { store: new MemoryStore({ clock }), prefix: 'out' })
-}
-
-/** Waits for everything that is due up to a time from now. */
-const pass = (millis: number) => clock.advance(`${millis}ms`)
+import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tiers } from '../../ts/index.js'
+import { clock, limiterOf, pass } from './clocked.js'
 
 const refusal = (seconds?: number) => {
   return new Response(null, { status: 429, headers: seconds === undefined ? {} : { 'Retry-After': String(seconds) } })

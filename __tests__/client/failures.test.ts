@@ -1,23 +1,11 @@
 /** `OutgoingClient` by a `TestClock`: refusals that only its user can know, timeouts, and the retries of an outage. */
 
 import { type ClientOptions, OutgoingClient } from '../../ts/client/index.js'
-import { concurrency, gcra, MemoryStore, type Policies, type Policy, RateLimiter } from '../../ts/index.js'
-import { TestClock } from '../../ts/testing/index.js'
+import { concurrency, gcra } from '../../ts/index.js'
 import { anything } from '../failure.js'
-
-let clock: TestClock
-
-beforeEach(() => {
-  clock = new TestClock()
-})
-
-const limiterOf = <const P extends Policy | Policies>(policy: P) => {
-  return new RateLimiter(policy, { store: new MemoryStore({ clock }), prefix: 'out' })
-}
+import { clock, limiterOf, pass } from './clocked.js'
 
 const fast = () => limiterOf(gcra({ limit: 1_000, period: '1s' }))
-
-const pass = (millis: number) => clock.advance(`${millis}ms`)
 
 const clientOf = (options: Partial<ClientOptions> = {}) => {
   return new OutgoingClient({ clock, key: 'k', limiter: fast(), ...options })

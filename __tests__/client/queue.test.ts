@@ -3,31 +3,10 @@
 import { type ClientOptions, OutgoingClient } from '../../ts/client/index.js'
 import type { ScheduledCall } from '../../ts/client/scheduled-call.js'
 import { WaitingCalls } from '../../ts/client/waiting-calls.js'
-import {
-  concurrency,
-  fixedWindow,
-  gcra,
-  MemoryStore,
-  type Policies,
-  type Policy,
-  RateLimiter,
-  tiers,
-} from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
-import { TestClock } from '../../ts/testing/index.js'
 import { anything } from '../failure.js'
-
-let clock: TestClock
-
-beforeEach(() => {
-  clock = new TestClock()
-})
-
-const limiterOf = <const P extends Policy | Policies>(policy: P) => {
-  return new RateLimiter(policy, { store: new MemoryStore({ clock }), prefix: 'out' })
-}
-
-const pass = (millis: number) => clock.advance(`${millis}ms`)
+import { clock, limiterOf, pass, renewClock } from './clocked.js'
 
 const clientOf = (options: Partial<ClientOptions> = {}) => {
   return new OutgoingClient({ clock, key: 'k', limiter: limiterOf(gcra({ limit: 1, period: '1s' })), ...options })
@@ -57,7 +36,7 @@ describe('ageing', () => {
 
   test('a call waits for more urgent ones that come later only for its steps of priority', async () => {
     expect(await startOfLow({})).toBe(11_000)
-    clock = new TestClock()
+    renewClock()
     expect(await startOfLow({ ageing: '2s' })).toBe(21_000)
   })
 
@@ -114,7 +93,7 @@ describe('many waiting calls', () => {
     expect(taken).toEqual(inOrder)
     controller.abort()
     // The first slice leaves at once.
-    expect(left.length).toBeLessThanOrEqual(256)
+    expect(left).toHaveLength(256)
     while (calls.size > 0) {
       await new Promise((resolve) => setImmediate(resolve))
     }

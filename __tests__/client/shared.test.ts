@@ -52,7 +52,7 @@ test('a refusal pauses the clients of other processes, and unblock by another pr
     return hasRun
   })
   await call
-  // No time passes for this client: it asks again because it is told to.
+  // The clock of this client stands still, so only `resume` ends its pause.
   await expect(refused.schedule(() => {})).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
   refused.resume()
   expect(await refused.schedule(() => 'next')).toBe('next')

@@ -328,7 +328,7 @@ describe('timers', () => {
   })
 
   test('each call gets its own slot, also if the timer of an earlier one fires later', async () => {
-    const limiter = new RateLimiter(PACER)
+    const limiter = new RateLimiter(PACER, { store: new MemoryStore({ clock: new FakeClock().read }) })
     const real = setTimeout
     let calls = 0
     const late = (run: () => void, millis: number) => real(run, millis + (calls++ === 0 ? 60 : 0))

@@ -21,7 +21,8 @@ use crate::time::{Micros, whole_millis};
 pub(crate) const LENGTH: usize = 10;
 
 /// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after,
-/// capacity, next after. Of an allowed call they have the mark of the limit's key instead of the retry after.
+/// capacity, next after. Of an allowed call they have the mark of the limit's key instead of the
+/// retry after.
 const LIMIT_LENGTH: usize = 6;
 
 /// The doubles of a block: the number of the ban's length or 0, its end in epoch milliseconds; zeros

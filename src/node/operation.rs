@@ -110,7 +110,8 @@ struct BoundOperation {
     _array: Float64Array,
 }
 
-/// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number. It writes the response into the array.
+/// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number. It
+/// writes the response into the array.
 unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
     let mut arguments = [ptr::null_mut(); 3 + MAX_POLICIES];
     let mut count = arguments.len();

@@ -40,9 +40,10 @@ impl NativePolicySet {
     }
 
     /// These policies with a rule for bans. `policies` has a bit for each policy to which it
-    /// applies. `numbers` are 1 plus the number of the policy whose key gets all strikes or 0, the strikes for a ban, the length of their window, the time after which
-    /// a ban no longer counts, and the lengths of bans; times are in microseconds. Throws if a
-    /// number is out of range.
+    /// applies. `numbers` are the target, the strikes for a ban, the length of their window, the time
+    /// after which a ban no longer counts, and the lengths of bans; times are in microseconds. The
+    /// target is 1 plus the index of the policy whose key gets all strikes, or 0 without one. Throws if
+    /// a number is out of range.
     #[napi(catch_unwind, ts_args_type = "policies: number, numbers: readonly number[]")]
     pub fn with_ban(&self, policies: u32, numbers: Vec<f64>) -> Result<Self> {
         let numbers: Vec<_> = numbers.into_iter().map(whole).collect();

@@ -12,12 +12,13 @@ const WITHIN: usize = 2;
 const FORGET: usize = 3;
 const FIRST_LENGTH: usize = 4;
 
-/// The most policies that can be a target.
-const MAX_POLICIES: u64 = 8;
+/// The most policies that can be a target: `policies` of a rule has a bit for each.
+const MAX_TARGET: u64 = u8::BITS as u64;
 
 /// The rule for bans. A refused call is a *strike* against its key, under each policy that refuses
-/// it; or against the key of the [`target`](Self::target), once. The key is banned when it has [`after`](Self::after) strikes within a window. The window
-/// starts with the first strike, and the next window with the first strike after its end.
+/// it; with a [`target`](Self::target) it is one strike against the target's key. The key is banned
+/// when it has [`after`](Self::after) strikes within a window. The window starts with the first strike,
+/// and the next window with the first strike after its end.
 ///
 /// A ban is a block whose length grows with each ban: see [`lengths`](Self::lengths). Only calls
 /// that could have been admitted are strikes: no call that a block refuses, whose cost is above the
@@ -65,8 +66,9 @@ impl BanRule {
     /// A rule.
     ///
     /// `numbers` are 1 plus the [`target`](Self::target) or 0 without one, [`after`](Self::after),
-    /// [`within`](Self::within), [`forget`](Self::forget) and the [`lengths`](Self::lengths). `policies` has a bit for each policy of the limiter, from the
-    /// lowest: whether its refusals are strikes.
+    /// [`within`](Self::within), [`forget`](Self::forget) and the [`lengths`](Self::lengths).
+    /// `policies` has a bit for each policy of the limiter, from the lowest: whether its refusals are
+    /// strikes.
     ///
     /// Returns `None` unless there are 1 to [`MAX_BAN_LENGTHS`] lengths, a policy, a target of at most 7,
     /// and other numbers from 1 to 2^53 − 1.
@@ -74,7 +76,7 @@ impl BanRule {
     pub fn new(policies: u32, numbers: &[u64]) -> Option<Self> {
         let count = FIRST_LENGTH + 1..=FIRST_LENGTH + MAX_BAN_LENGTHS;
         let are_numbers = count.contains(&numbers.len())
-            && numbers[TARGET] <= MAX_POLICIES
+            && numbers[TARGET] <= MAX_TARGET
             && numbers[AFTER..].iter().all(|number| (1..=MAX_SAFE).contains(number));
         let policies = policies.try_into().ok().filter(|&policies| policies > 0 && are_numbers)?;
         Some(Self { numbers: numbers.into(), policies })
@@ -306,7 +308,7 @@ mod tests {
             numbers[index] = number;
             BanRule::new(1, &numbers)
         };
-        assert_eq!(with(TARGET, MAX_POLICIES + 1), None);
+        assert_eq!(with(TARGET, MAX_TARGET + 1), None);
         for index in AFTER..6 {
             assert_eq!(with(index, 0), None, "{index}");
             assert_eq!(with(index, MAX_SAFE + 1), None, "{index}");

@@ -27,8 +27,8 @@ impl WasmMemoryStore {
     }
 
     /// Opens a limiter with the added policies. Its prefix is the first text in the scratch memory.
-    /// Returns nothing while the prefix is open with policies that differ in more than numbers; the reason is then written to
-    /// the scratch memory.
+    /// Returns nothing while the prefix is open with policies that differ in more than numbers; the
+    /// reason is then written to the scratch memory.
     pub fn open(&self, is_single: bool) -> Option<WasmMemoryLimiter> {
         let prefix = with_scratch(|scratch| scratch.text(0).to_owned());
         let reason = match builder::take(is_single) {

@@ -6,7 +6,7 @@ import type { ScheduledCall } from './scheduled-call.js'
 import { linkSignal } from './signals.js'
 import type { Turn } from './turn.js'
 
-/** An attempt that has ended, and what it says about the limits of the server. */
+/** The result of an attempt, and the server's answer in it. */
 export interface ReadResult {
   readonly result: AttemptResult
   readonly answer: Answer

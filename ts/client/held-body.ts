@@ -82,7 +82,10 @@ export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): u
   return withPropertiesOf(value, new Response(body, { headers: value.headers }))
 }
 
-/** The next bytes, which are not empty; `undefined` at the end. A stream takes the memory of what it is given, so they are copied. */
+/**
+ * Reads the next chunk that has bytes; `undefined` at the end. The chunk is copied, because a stream of
+ * bytes takes over the memory of each chunk.
+ */
 async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     if (!ArrayBuffer.isView(read.value)) {

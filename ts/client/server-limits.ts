@@ -11,7 +11,10 @@ export interface ServerLimit {
 /** The headers of an answer, by lower-case names. */
 export type HeaderMap = ReadonlyMap<string, string>
 
-/** A header with the reset of a limit: what stands before and after the word names the limit. */
+/**
+ * The name of a header with a reset, such as `x-ratelimit-reset-tokens`. The two groups name the limit: here
+ * `x-ratelimit` and `-tokens`.
+ */
 const RESET = /^(.*rate-?limit.*?)-reset(?:-after)?(-.+)?$/
 
 /** The longest name of such a header: servers choose the names, and a pattern takes long for long ones. */
@@ -82,7 +85,8 @@ export function serverLimitsOf(headers: HeaderMap, wallMs: number): readonly Ser
 /**
  * The time until all empty limits have units again.
  *
- * A limit with units left has not refused the call. A limit that does not say what is left may have.
+ * Limits with units left do not count. Limits without a `remaining` count only if the call was refused and
+ * no limit is empty.
  *
  * @param isRefused - Whether the server has refused the call.
  */

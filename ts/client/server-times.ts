@@ -28,7 +28,7 @@ const HTTP_DATES = [
   /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/,
 ]
 
-/** A delay in whole milliseconds, of at most a day; `undefined` if it is none. */
+/** Rounds a delay up to whole milliseconds, at most a day; `undefined` unless it is above 0. */
 export function boundedDelay(millis: number | undefined): number | undefined {
   return millis !== undefined && millis > 0 ? Math.min(Math.ceil(millis), MAX_DELAY_MS) : undefined
 }

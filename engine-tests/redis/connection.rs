@@ -120,7 +120,7 @@ fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
 #[test]
 fn requests_take_effect_in_order() {
     let mut server = Server::start();
-    let (runtime, policy) = (runtime(), RateSpec { units: 500, period: HOUR, burst: 500 }.gcra());
+    let (runtime, policy) = (runtime(), RateSpec { units: 1, period: HOUR, burst: 500 }.gcra());
     let connection = server.opened(&runtime);
     let decisions = runtime.block_on(async {
         let calls = (0..600).map(|_| take_within(&connection, &policy, "hot", LONG));

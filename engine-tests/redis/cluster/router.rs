@@ -166,7 +166,8 @@ fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
 fn the_calls_for_a_node_share_one_script() {
     let (mut nodes, runtime) = (Nodes::start(false), runtime());
     let cluster = nodes.opened(&runtime, PATIENT);
-    let rate = RateSpec { units: LIMIT, period: HOUR, burst: LIMIT }.gcra();
+    // No unit comes back, also on a busy machine.
+    let rate = RateSpec { units: 1, period: HOUR, burst: LIMIT }.gcra();
     for limiter in [Limiter::window(), Limiter::new(rate.into())] {
         assert_eq!(limiter.take(&cluster, &numbered(128), None), vec![left(1); 128]);
         for node in &mut nodes.masters {

@@ -1,92 +1,77 @@
-/** An item of a {@link Heap}. */
-export interface HeapItem {
-  /** Whether the item was removed from all heaps. A heap drops it when it meets it. */
-  readonly isRemoved: boolean
-}
-
-/** The number of items from which on removed ones are counted. */
-const MIN_SWEPT = 64
-
 /**
- * A binary heap: the first item by an order. Adding and taking an item cost O(log n). An item is
- * removed by marking it, which costs O(1) on average.
+ * A binary heap: the first item by an order. Adding, taking and removing an item cost O(log n), with no
+ * sweep that would block the event loop. Each item holds its own place, so that it can be removed.
  */
-export class Heap<T extends HeapItem> {
+export class Heap<Place extends string, T extends { [place in Place]: number }> {
   readonly #isBefore: (one: T, other: T) => boolean
-  #items: T[] = []
-  #removed = 0
+  readonly #place: Place
+  readonly #items: T[] = []
 
-  /** @param isBefore - A strict order in which no two items are equal. */
-  constructor(isBefore: (one: T, other: T) => boolean) {
+  /**
+   * @param place - The property of an item in which this heap keeps its index.
+   * @param isBefore - A strict order in which no two items are equal.
+   */
+  constructor(place: Place, isBefore: (one: T, other: T) => boolean) {
+    this.#place = place
     this.#isBefore = isBefore
   }
 
-  /** The number of items that are not removed. */
   get size(): number {
-    return this.#items.length - this.#removed
+    return this.#items.length
   }
 
   add(item: T): void {
-    this.#items.push(item)
-    this.#rise(this.#items.length - 1)
+    this.#rise(this.#items.length, item)
   }
 
   /** The first item, which stays. */
   peek(): T | undefined {
-    while (this.#items[0]?.isRemoved === true) {
-      this.#removed--
-      this.#dropFirst()
-    }
     return this.#items[0]
   }
 
   /** Takes the first item. */
   take(): T | undefined {
-    const first = this.peek()
+    const first = this.#items[0]
     if (first !== undefined) {
-      this.#dropFirst()
+      this.remove(first)
     }
     return first
   }
 
-  /** Tells the heap that one of its items is marked as removed now. */
-  countRemoved(): void {
-    this.#removed++
-    if (this.#removed > MIN_SWEPT && this.#removed > this.#items.length / 2) {
-      this.#items = this.#items.filter(({ isRemoved }) => !isRemoved)
-      this.#removed = 0
-      for (let index = (this.#items.length >> 1) - 1; index >= 0; index--) {
-        this.#sink(index)
-      }
-    }
-  }
-
-  #dropFirst(): void {
+  /** Removes an item of this heap. */
+  remove(item: T): void {
+    const index = item[this.#place]
     const last = this.#items.pop() as T
-    if (this.#items.length > 0) {
-      this.#items[0] = last
-      this.#sink(0)
+    if (last !== item) {
+      this.#sink(index, last)
+      this.#rise(last[this.#place], last)
     }
   }
 
-  #rise(start: number): void {
-    const items = this.#items
-    const item = items[start] as T
+  #put(index: number, item: T): void {
+    this.#items[index] = item
+    // The type of a property by a generic name is not seen to be a number.
+    ;(item as Record<Place, number>)[this.#place] = index
+  }
+
+  /** Puts an item at an index or, while it is before its parent, nearer to the root. */
+  #rise(start: number, item: T): void {
     let index = start
     while (index > 0) {
       const parent = (index - 1) >> 1
-      if (!this.#isBefore(item, items[parent] as T)) {
+      const above = this.#items[parent] as T
+      if (!this.#isBefore(item, above)) {
         break
       }
-      items[index] = items[parent] as T
+      this.#put(index, above)
       index = parent
     }
-    items[index] = item
+    this.#put(index, item)
   }
 
-  #sink(start: number): void {
+  /** Puts an item at an index or, while one of its children is before it, farther from the root. */
+  #sink(start: number, item: T): void {
     const items = this.#items
-    const item = items[start] as T
     let index = start
     for (;;) {
       let child = 2 * index + 1
@@ -96,9 +81,9 @@ export class Heap<T extends HeapItem> {
       if (child >= items.length || !this.#isBefore(items[child] as T, item)) {
         break
       }
-      items[index] = items[child] as T
+      this.#put(index, items[child] as T)
       index = child
     }
-    items[index] = item
+    this.#put(index, item)
   }
 }

@@ -2,7 +2,7 @@ import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js
 import type { AbortSignalLike } from '../api/wait.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import { Heap, type HeapItem } from './heap.js'
+import { Heap } from './heap.js'
 import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 
 /**
@@ -15,17 +15,20 @@ const MAX_LEAVING = 256
 export type LeavingReason = 'aborted' | 'late' | 'closed'
 
 /** A call that waits. */
-interface Waiting extends HeapItem {
+interface Waiting {
   readonly call: ScheduledCall
   readonly group: Group
-  isRemoved: boolean
+  /** Its place in the heap of its group. */
+  orderIndex: number
+  /** Its place in the heap of all deadlines. */
+  deadlineIndex: number
 }
 
 /** The calls that need the same turn, in the order in which they start. */
 interface Group {
   readonly name: string
   readonly need: TurnNeed
-  readonly calls: Heap<Waiting>
+  readonly calls: Heap<'orderIndex', Waiting>
 }
 
 /** The calls that wait with one signal. */
@@ -55,7 +58,7 @@ export class WaitingCalls {
   readonly #owner: WaitingCallsOwner
   readonly #waiting = new Map<ScheduledCall, Waiting>()
   readonly #groups = new Map<string, Group>()
-  readonly #deadlines = new Heap<Waiting>(isDueBefore)
+  readonly #deadlines = new Heap<'deadlineIndex', Waiting>('deadlineIndex', isDueBefore)
   readonly #signals = new Map<AbortSignalLike, Signalled>()
   /** The calls of aborted signals that have not left yet. Each loop from the start would pass those that have. */
   readonly #aborted: Iterator<Waiting>[] = []
@@ -74,9 +77,9 @@ export class WaitingCalls {
 
   add(call: ScheduledCall): void {
     const name = nameOf(call)
-    const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap(startsBefore) }
+    const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap('orderIndex', startsBefore) }
     this.#groups.set(name, group)
-    const waiting: Waiting = { call, group, isRemoved: false }
+    const waiting: Waiting = { call, group, orderIndex: 0, deadlineIndex: 0 }
     this.#waiting.set(call, waiting)
     group.calls.add(waiting)
     this.#deadlines.add(waiting)
@@ -119,7 +122,6 @@ export class WaitingCalls {
   take(need: TurnNeed): ScheduledCall | undefined {
     const calls = this.#groups.get(nameOf(need))?.calls
     for (let next = calls?.take(); next !== undefined; next = calls?.take()) {
-      this.#deadlines.countRemoved()
       this.#drop(next)
       if (next.call.signal?.aborted !== true) {
         return next.call
@@ -190,15 +192,13 @@ export class WaitingCalls {
   }
 
   #remove(waiting: Waiting): void {
-    waiting.isRemoved = true
-    waiting.group.calls.countRemoved()
-    this.#deadlines.countRemoved()
+    waiting.group.calls.remove(waiting)
     this.#drop(waiting)
   }
 
-  /** Drops what a call holds besides its places in the heaps. */
+  /** Drops a call that its group no longer holds. */
   #drop(waiting: Waiting): void {
-    waiting.isRemoved = true
+    this.#deadlines.remove(waiting)
     this.#waiting.delete(waiting.call)
     if (waiting.group.calls.size === 0) {
       this.#groups.delete(waiting.group.name)

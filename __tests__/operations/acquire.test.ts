@@ -21,6 +21,42 @@ function acquired<N extends string>(permit: Permit<N>): Acquired<N> {
 describe.each(BACKENDS)('acquire: $name', (backend) => {
   const two = () => backend.limiter(concurrency({ limit: 2, expires: '1m' }))
 
+  test('a refusal tells when a permit is expected, by the latest holds', async () => {
+    const limiter = two()
+    const hold = async (millis: number) => {
+      const permit = acquired(await limiter.acquire('b'))
+      await backend.pass(millis)
+      await permit.release()
+    }
+    const permits = [acquired(await limiter.acquire('a')), acquired(await limiter.acquire('a'))]
+    const timesOf = async () => {
+      const { decision } = await limiter.acquire('a')
+      const { retryAfterMs, nextAfterMs, retryAt, at, policies } = decision
+      expect(policies.default).toMatchObject({ retryAfterMs, nextAfterMs })
+      expect(retryAt).toBe(Math.ceil(at + (retryAfterMs ?? 0)))
+      return [retryAfterMs, nextAfterMs]
+    }
+    expect(await timesOf()).toEqual([60_000, 60_000])
+    await hold(800)
+    expect(await timesOf()).toEqual([800, 800])
+    await hold(1_600)
+    // A moving mean: the latest hold is an eighth of it.
+    expect(await timesOf()).toEqual([900, 900])
+    await Promise.all(permits.map((permit) => permit.release()))
+  })
+
+  test('a refusal never tells a later time than that at which a permit expires', async () => {
+    const limiter = backend.limiter(concurrency({ limit: 2, expires: '20s' }))
+    const held = acquired(await limiter.acquire('b'))
+    await backend.pass(15_000)
+    await held.release()
+    await limiter.acquire('a', { cost: 2 })
+    await backend.pass(6_000)
+    const { decision } = await limiter.acquire('a')
+    expect(decision.retryAfterMs).toBeLessThan(15_000)
+    expect(decision.retryAfterMs).toBe((await limiter.peek('a')).retryAfterMs)
+  })
+
   test('permits hold units until they are released', async () => {
     const limiter = two()
     const first = acquired(await limiter.acquire('a'))

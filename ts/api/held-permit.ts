@@ -94,10 +94,13 @@ export class HeldPermit {
     }
   }
 
-  /** Ends the permit in the store. Resolves to whether it was held. */
-  async release(): Promise<boolean> {
-    const { units } = await this.#send('release')
-    return units > 0
+  /**
+   * Ends the permit in the store. Resolves to the time for which the store held it, in milliseconds by
+   * its clock; to `undefined` if it had expired.
+   */
+  async release(): Promise<number | undefined> {
+    const { units, decision } = await this.#send('release')
+    return units > 0 ? Math.max(0, decision.at - this.stored.decision.at) : undefined
   }
 
   async #renew(): Promise<void> {

@@ -6,6 +6,7 @@ import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
+import { HoldTimes } from './hold-times.js'
 import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
@@ -33,6 +34,7 @@ const CHECKS_PER_LIFE = 20
 export class PermitPool {
   readonly #time: WaitingTime
   readonly #held = new Set<HeldPermit>()
+  readonly #holdTimes = new HoldTimes()
   /** By key, tag and tier. A queue without calls is removed. */
   readonly #queues = new Map<string, PermitQueue>()
   #nextId = Math.floor(Math.random() * 2 ** 52) + 1
@@ -62,7 +64,9 @@ export class PermitPool {
     if (call.maxWaitMs === 0) {
       const id = this.#newId()
       const { decision, asked } = await this.#ask(currentBackend, keys, id, call.units, -1)
-      return decision.allowed ? this.#permitOf(this.#hold(asked, decision), '') : refusedPermit(decision)
+      return decision.allowed
+        ? this.#permitOf(this.#hold(asked, decision), '')
+        : this.#refusedPermit(currentBackend, decision)
     }
     const name = JSON.stringify([keys.keys, keys.tag, call.tier])
     let queue = this.#queues.get(name)
@@ -84,7 +88,7 @@ export class PermitPool {
     }
     const released = [...this.#held].map((permit) => {
       permit.lose()
-      return permit.release().catch(() => false)
+      return permit.release().catch(() => undefined)
     })
     this.#held.clear()
     this.#setTimer()
@@ -101,7 +105,7 @@ export class PermitPool {
       time: this.#time,
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
       grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
-      refuse: refusedPermit,
+      refuse: (decision) => this.#refusedPermit(currentBackend, decision),
       leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       onEmpty: () => this.#queues.delete(name),
@@ -233,6 +237,11 @@ export class PermitPool {
     return new StorePermit(held, () => this.#release(held, name))
   }
 
+  #refusedPermit(currentBackend: () => LimiterBackend, decision: Exclude<Decision, Allowed>): Permit {
+    this.#holdTimes.estimateIn(decision, (limit) => isConcurrency(currentBackend().policySet, limit))
+    return { allowed: false, decision, async [Symbol.asyncDispose]() {} }
+  }
+
   async #release(held: HeldPermit, name: string): Promise<boolean> {
     const { stored } = held
     if (stored.decision.source === 'none') {
@@ -261,7 +270,12 @@ export class PermitPool {
     }
     const result = held.release()
     queue?.askNow()
-    return (await result) && isHeld
+    const heldMs = await result
+    if (heldMs === undefined || !isHeld) {
+      return false
+    }
+    this.#holdTimes.add(heldMs)
+    return true
   }
 
   #countPass(): void {
@@ -335,8 +349,4 @@ function expiresMsOf({ policies }: PolicySet): number {
 function isConcurrency({ limits, policies }: PolicySet, name: string): boolean {
   const limit = limits.find((limit) => limit.name === name)
   return limit !== undefined && policies[limit.policy]?.policy.algorithm === 'concurrency'
-}
-
-function refusedPermit(decision: Exclude<Decision, Allowed>): Permit {
-  return { allowed: false, decision, async [Symbol.asyncDispose]() {} }
 }

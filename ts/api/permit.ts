@@ -60,8 +60,8 @@ export interface Acquired<N extends string = string> {
 export interface NotAcquired<N extends string = string> {
   readonly allowed: false
   /**
-   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired,
-   * if none is released or renewed.
+   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired or,
+   * if that is less, an estimate: the mean time for which this process held the latest permits.
    */
   readonly decision: Refused<N> | Blocked<N> | Impossible<N>
   /** Does nothing. */

@@ -57,6 +57,25 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     expect(decision.retryAfterMs).toBe((await limiter.peek('a')).retryAfterMs)
   })
 
+  test('a permit of another process is found sooner if permits are held for a short time', async () => {
+    const [one, other] = backend.limiterPair(concurrency({ limit: 1 }))
+    const passed = async () => {
+      const held = acquired(await one.acquire('a'))
+      const waiting = other.acquire('a', { maxWaitMs: 5_000 })
+      await backend.pass(101)
+      await held.release()
+      const releasedAt = backend.now()
+      const permit = acquired(await backend.until(waiting))
+      const lateMs = backend.now() - releasedAt
+      await backend.pass(10)
+      await permit.release()
+      return lateMs
+    }
+    // Requests every 20 ms, then every 5 ms.
+    expect(await passed()).toBeGreaterThan(10)
+    expect(await passed()).toBeLessThanOrEqual(5)
+  })
+
   test('permits hold units until they are released', async () => {
     const limiter = two()
     const first = acquired(await limiter.acquire('a'))

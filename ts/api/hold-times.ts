@@ -10,6 +10,11 @@ const WEIGHT = 1 / 8
 export class HoldTimes {
   #meanMs: number | undefined
 
+  /** `undefined` before the first release. */
+  get meanMs(): number | undefined {
+    return this.#meanMs
+  }
+
   add(heldMs: number): void {
     this.#meanMs = this.#meanMs === undefined ? heldMs : this.#meanMs + (heldMs - this.#meanMs) * WEIGHT
   }

@@ -108,6 +108,7 @@ export class PermitPool {
       refuse: (decision) => this.#refusedPermit(currentBackend, decision),
       leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
+      meanHoldMs: () => this.#holdTimes.meanMs,
       onEmpty: () => this.#queues.delete(name),
       aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
     })

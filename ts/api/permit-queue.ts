@@ -5,8 +5,17 @@ import type { Permit } from './permit.js'
 import { addAbortListener, removeAbortListener } from './scheduled-waits.js'
 import type { AbortSignalLike } from './wait.js'
 
-/** The time between two requests for the calls of a queue, if the store has no permits for them. */
+/** The longest time between two requests for the calls of a queue, if the store has no permits for them. */
 const POLL_MS = 20
+
+/**
+ * The shortest such time. Under 10 permits of 100 ms, three processes used 82 % of the permits' time with
+ * requests every 20 ms, and 92 % with requests every 5 ms.
+ */
+const MIN_POLL_MS = 5
+
+/** The requests in the mean time for which permits are held. */
+const POLLS_PER_HOLD = 20
 
 /** The longest time between two requests, if a rate or a window refuses them. */
 const MAX_POLL_MS = 1_000
@@ -44,6 +53,8 @@ interface PermitQueueCalls {
   leave(id: number, source: Decision['source']): void
   /** Whether a limit is one of units at a time. */
   isConcurrency(limit: string): boolean
+  /** The mean time for which the latest permits were held, in milliseconds; `undefined` before the first. */
+  meanHoldMs(): number | undefined
   /** The error for an aborted call. */
   aborted(signal: AbortSignalLike): Error
   /** No calls wait any more, and no requests for them are under way. */
@@ -117,7 +128,7 @@ export class Waiter {
  * The calls of this process that wait for permits of one key, in order.
  *
  * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
- * the first one every {@link POLL_MS}, and for more with each permit that it gets: a request for a call
+ * the first one every {@link POLL_MS}, or more often if permits are held for a short time, and for more with each permit that it gets: a request for a call
  * that has to wait anyway would cost the store time, the more the more calls wait. If a rate refuses the
  * first call, the queue asks again when the rate admits it.
  *
@@ -285,7 +296,7 @@ export class PermitQueue {
   #pollAfter({ policy, retryAfterMs }: Refused): void {
     if (this.#calls.isConcurrency(policy)) {
       this.#window = 1
-      this.#setTimer(this.#hasReleased ? 0 : POLL_MS)
+      this.#setTimer(this.#hasReleased ? 0 : this.#pollMs())
     } else {
       // A rate admits the call no earlier than this. It will then admit about as many calls as before.
       this.#window = Math.max(1, Math.min(2 * this.#granted, MAX_WINDOW))
@@ -294,6 +305,11 @@ export class PermitQueue {
       this.#setTimer(delayMs)
     }
     this.#granted = 0
+  }
+
+  #pollMs(): number {
+    const meanHoldMs = this.#calls.meanHoldMs() ?? Number.POSITIVE_INFINITY
+    return Math.min(Math.max(MIN_POLL_MS, Math.ceil(meanHoldMs / POLLS_PER_HOLD)), POLL_MS)
   }
 
   #setTimer(delayMs: number): void {

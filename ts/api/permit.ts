@@ -80,7 +80,7 @@ export interface Acquiring<K = string, N extends string = 'default', T extends s
    * they began to wait, over all processes. There are two exceptions. A released permit passes to
    * the next call on its key in the same process without a request to the store, for up to 50 ms
    * after the store granted it; so it may overtake calls of other processes for this time. And a
-   * process asks for its calls every 20 ms, so a call may be late by this and a round trip. A waiting
+   * process asks for its calls every 20 ms or more often, so a call may be late by this and a round trip. A waiting
    * process that is killed delays the calls behind it by at most a second. A call that waits is no
    * strike for a ban.
    *

@@ -46,7 +46,7 @@ export declare class NativeMemoryLimiter {
   /**
    * Returns a function that takes `cost` units from `key` and writes the response into `answer`.
    * It is for a limiter whose limits have names; the other limiters are called through a
-   * registry (`Takes`).
+   * registry (`LimiterRegistry`).
    */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
@@ -147,9 +147,9 @@ export declare class NativeRedisStore {
   /**
    * Connects in the background. `complete` receives the results of submitted flushes: of all
    * calls of a flush, or of the calls with the given numbers. Without a number there is no result.
-   * `event` receives `'up'` (the
-   * address, the version), `'down'` (the reason), `'evicting'` (the eviction policy), `'cluster-node'`,
-   * `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
+   * `event` receives `'up'` (the address, the version), `'down'` (the reason), `'evicting'` (the
+   * eviction policy), `'cluster-node'`, `'policies'` (those that another process has registered) and
+   * `'login'` (a number: see `login`). `polls` says that
    * the event loop is Node's own and may read replies. Throws if the certificates are invalid.
    */
   constructor(target: RedisTarget, complete: (flush: number | null | undefined, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)

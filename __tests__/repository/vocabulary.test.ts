@@ -39,7 +39,8 @@ function declared(pattern: RegExp, extension: string): Declared[] {
     .flatMap((file) => [...production(file).matchAll(pattern)].map(([, name = '']) => ({ name, file })))
 }
 
-const RUST_TYPE = /^(?:pub(?:\([a-z: ]+\))? )?(?:struct|enum|union|trait|type) (\w+)/gm
+/** An indented type that is public is declared by a macro. */
+const RUST_TYPE = /^(?: *pub(?:\([a-z: ]+\))? )?(?:struct|enum|union|trait|type) (\w+)/gm
 const TS_TYPE = /^(?:export )?(?:default )?(?:declare )?(?:abstract )?(?:class|interface|type|enum) (\w+)/gm
 
 const rustTypes = declared(RUST_TYPE, '.rs')
@@ -105,6 +106,35 @@ test('no source and no page has a retired phrase', () => {
     return retired.phrases.filter((phrase) => text.includes(phrase)).map((phrase) => `${file}: ${phrase}`)
   })
   expect(found).toEqual([])
+})
+
+/** The comments of a file's text, and its code without them. */
+function commentsOf(file: string): { readonly comments: readonly string[]; readonly code: string } {
+  const pattern = file.endsWith('.lua') ? /--.*$/gm : file.endsWith('.rs') ? /\/\/.*$/gm : /\/\*[\s\S]*?\*\/|\/\/.*$/gm
+  const text = textOf(file)
+  return { comments: text.match(pattern) ?? [], code: text.replace(pattern, '') }
+}
+
+/** Names of other programs and files that comments mention in backticks. */
+const FOREIGN = new Set([
+  ...['ARCHITECTURE', 'md', 'TZDIR', 'mach_continuous_time', 'UV_POLL', 'UV_READABLE'],
+  ...['Align', 'CL', 'THROTTLE', 'CLIENT', 'ID', 'MeterProvider'],
+  ...['UsersController', '__typename', '_setTimeout', 'connect_error', 'edges', 'useFakeTimers', 'jest'],
+  ...['originalError', 'preHandler'],
+])
+
+test('every name in backticks in a comment is in the code', () => {
+  const parts = files.map((file) => ({ file, ...commentsOf(file) }))
+  const code = parts.map((part) => part.code).join('\n') + textOf('package.json') + textOf('Cargo.toml')
+  const names = new Set([...FOREIGN, ...(code.match(/[A-Za-z_]\w*/g) ?? [])])
+  const missing = parts.flatMap(({ file, comments }) => {
+    const quoted = comments.flatMap((comment) => comment.match(/`#?[A-Za-z_]\w*(?:(?:::|\.)#?\w+)*(?:\(\))?`/g) ?? [])
+    const unknown = quoted.filter((name) => !name.match(/[A-Za-z_]\w*/g)?.every((word) => names.has(word)))
+    return unknown.map((name) => `${file}: ${name}`)
+  })
+  expect(missing).toEqual([])
+  const used = parts.flatMap(({ comments }) => comments).join('\n')
+  expect([...FOREIGN].filter((name) => !used.includes(name))).toEqual([])
 })
 
 test('every type that the map links to is in that file', () => {

@@ -64,7 +64,7 @@ impl NativeMemoryLimiter {
 
     /// Returns a function that takes `cost` units from `key` and writes the response into `answer`.
     /// It is for a limiter whose limits have names; the other limiters are called through a
-    /// registry (`Takes`).
+    /// registry (`LimiterRegistry`).
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<NamedTakeCall>(env, Arc::clone(&self.inner), answer)

@@ -86,7 +86,7 @@ export function millisOfOption(code: TollgateErrorCode, option: string, value: u
 }
 
 /**
- * Checks an option whose name ends in `Ms`: a whole number of milliseconds from `min` to `max`, as a
+ * Checks an option whose name ends in Ms: a whole number of milliseconds from `min` to `max`, as a
  * number or as a duration string.
  */
 export function wholeMillis(option: string, value: unknown, min: number, max: number): number {

@@ -66,9 +66,9 @@ type FlushCallback = ThreadsafeFunction<(), (), FlushArguments, Status, false, t
 impl NativeRedisStore {
     /// Connects in the background. `complete` receives the results of submitted flushes: of all
     /// calls of a flush, or of the calls with the given numbers. Without a number there is no result.
-    /// `event` receives `'up'` (the
-    /// address, the version), `'down'` (the reason), `'evicting'` (the eviction policy), `'cluster-node'`,
-    /// `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
+    /// `event` receives `'up'` (the address, the version), `'down'` (the reason), `'evicting'` (the
+    /// eviction policy), `'cluster-node'`, `'policies'` (those that another process has registered) and
+    /// `'login'` (a number: see `login`). `polls` says that
     /// the event loop is Node's own and may read replies. Throws if the certificates are invalid.
     #[napi(constructor, catch_unwind)]
     pub fn new(

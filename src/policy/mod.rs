@@ -21,30 +21,38 @@ use crate::policy::mark::Marked;
 use crate::protocol::{POLICY_KINDS, policy_kind};
 use crate::time::Micros;
 
-/// One algorithm with its numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Policy {
-    /// See [`FixedWindow`].
-    FixedWindow(FixedWindow),
-    /// See [`TokenBucket`].
-    TokenBucket(TokenBucket),
-    /// See [`Gcra`].
-    Gcra(Gcra),
-    /// See [`LeakyBucket`].
-    LeakyBucket(LeakyBucket),
-    /// See [`IntervalBucket`].
-    IntervalBucket(IntervalBucket),
-    /// See [`SlidingCounter`].
-    SlidingCounter(SlidingCounter),
-    /// See [`SlidingWindow`].
-    SlidingWindow(SlidingWindow),
-    /// See [`CalendarWindow`].
-    CalendarWindow(CalendarWindow),
-    /// See [`SlidingLog`].
-    SlidingLog(SlidingLog),
-    /// See [`Concurrency`].
-    Concurrency(Concurrency),
+/// Passes the list of all algorithms, each with its variant of [`State`], to a macro.
+macro_rules! with_algorithms {
+    ($macro:ident!($($arguments:tt)*)) => {
+        $crate::policy::$macro! {
+            ($($arguments)*)
+            FixedWindow: Window,
+            CalendarWindow: Window,
+            Gcra: Rate,
+            TokenBucket: Rate,
+            LeakyBucket: Rate,
+            IntervalBucket: Interval,
+            SlidingCounter: Counter,
+            SlidingWindow: Sliding,
+            SlidingLog: Log,
+            Concurrency: Permits,
+        }
+    };
 }
+
+macro_rules! define_policy {
+    (() $($algorithm:ident: $state:ident,)*) => {
+        /// One algorithm with its numbers.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Policy {
+            $(
+                #[doc = concat!("See [`", stringify!($algorithm), "`].")]
+                $algorithm($algorithm),
+            )*
+        }
+    };
+}
+with_algorithms!(define_policy!());
 
 /// The state of one key under one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,21 +207,17 @@ impl Policy {
 /// Evaluates an expression on any algorithm.
 macro_rules! with_policy {
     ($policy:expr, $algorithm:ident => $result:expr) => {
+        $crate::policy::with_algorithms!(match_policy!($policy, $algorithm, $result))
+    };
+}
+macro_rules! match_policy {
+    (($policy:expr, $own:ident, $result:expr) $($algorithm:ident: $state:ident,)*) => {
         match $policy {
-            $crate::policy::Policy::FixedWindow($algorithm) => $result,
-            $crate::policy::Policy::CalendarWindow($algorithm) => $result,
-            $crate::policy::Policy::Gcra($algorithm) => $result,
-            $crate::policy::Policy::TokenBucket($algorithm) => $result,
-            $crate::policy::Policy::LeakyBucket($algorithm) => $result,
-            $crate::policy::Policy::IntervalBucket($algorithm) => $result,
-            $crate::policy::Policy::SlidingCounter($algorithm) => $result,
-            $crate::policy::Policy::SlidingWindow($algorithm) => $result,
-            $crate::policy::Policy::SlidingLog($algorithm) => $result,
-            $crate::policy::Policy::Concurrency($algorithm) => $result,
+            $($crate::policy::Policy::$algorithm($own) => $result,)*
         }
     };
 }
-pub(crate) use with_policy;
+pub(crate) use {define_policy, match_policy, with_algorithms, with_policy};
 
 /// Evaluates an expression on the state of any algorithm.
 macro_rules! with_state {
@@ -252,22 +256,36 @@ impl algorithm::KeyState for State {
 /// Evaluates an expression on any algorithm and a state of its own kind.
 macro_rules! with_algorithm {
     ($policy:expr, $state:expr, $algorithm:ident, $own:ident => $result:expr, else $other:expr) => {
-        match ($policy, $state) {
-            (Policy::FixedWindow($algorithm), State::Window($own)) => $result,
-            (Policy::CalendarWindow($algorithm), State::Window($own)) => $result,
-            (Policy::Gcra($algorithm), State::Rate($own)) => $result,
-            (Policy::TokenBucket($algorithm), State::Rate($own)) => $result,
-            (Policy::LeakyBucket($algorithm), State::Rate($own)) => $result,
-            (Policy::IntervalBucket($algorithm), State::Interval($own)) => $result,
-            (Policy::SlidingCounter($algorithm), State::Counter($own)) => $result,
-            (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $result,
-            (Policy::SlidingLog($algorithm), State::Log($own)) => $result,
-            (Policy::Concurrency($algorithm), State::Permits($own)) => $result,
+        $crate::policy::with_algorithms!(match_algorithm!(
+            ($policy, $state),
+            $algorithm,
+            $own,
+            $result,
+            $other
+        ))
+    };
+}
+macro_rules! match_algorithm {
+    (($both:expr, $own:ident, $own_state:ident, $result:expr, $other:expr)
+     $($algorithm:ident: $state:ident,)*) => {
+        match $both {
+            $((Policy::$algorithm($own), State::$state($own_state)) => $result,)*
             _ => $other,
         }
     };
 }
-use with_algorithm;
+
+pub(crate) use {match_algorithm, with_algorithm};
+
+macro_rules! match_initial_state {
+    (($policy:expr) $($algorithm:ident: $state:ident,)*) => {
+        match $policy {
+            // Some states are in a box.
+            $(Policy::$algorithm(algorithm) => State::$state(algorithm.initial_state().into()),)*
+        }
+    };
+}
+pub(crate) use match_initial_state;
 
 /// Dispatches each call to the algorithm.
 ///
@@ -278,18 +296,7 @@ impl Algorithm for Policy {
 
     #[inline]
     fn initial_state(&self) -> State {
-        match self {
-            Self::FixedWindow(algorithm) => State::Window(algorithm.initial_state()),
-            Self::CalendarWindow(algorithm) => State::Window(algorithm.initial_state()),
-            Self::Gcra(algorithm) => State::Rate(algorithm.initial_state()),
-            Self::TokenBucket(algorithm) => State::Rate(algorithm.initial_state()),
-            Self::LeakyBucket(algorithm) => State::Rate(algorithm.initial_state()),
-            Self::IntervalBucket(algorithm) => State::Interval(algorithm.initial_state()),
-            Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.initial_state())),
-            Self::SlidingWindow(algorithm) => State::Sliding(algorithm.initial_state()),
-            Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.initial_state())),
-            Self::Concurrency(algorithm) => State::Permits(Box::new(algorithm.initial_state())),
-        }
+        with_algorithms!(match_initial_state!(self))
     }
 
     #[inline]

@@ -19,7 +19,7 @@ export declare class LimiterRegistry {
    */
   bind(which: Uint32Array, answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /** Adds a limiter, and returns its number. The number is in use until the limiter is collected. */
-  add(ledger: NativeMemoryLimiter): number
+  add(limiter: NativeMemoryLimiter): number
 }
 
 /** Reads what limiters store in Redis. It writes nothing. */

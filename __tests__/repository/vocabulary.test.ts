@@ -98,6 +98,26 @@ test('no function has a retired word for its name', () => {
   expect(bad.map(({ name, file }) => `${file}: ${name}`)).toEqual([])
 })
 
+/** Variables and parameters, by the extension of their file. */
+const VARIABLES: readonly (readonly [extension: string, pattern: RegExp])[] = [
+  ['.rs', /\blet (?:mut )?(\w+)/g],
+  ['.rs', /[(,|]\s*(?:mut )?(\w+): /g],
+  ['.ts', /\b(?:const|let) (\w+)/g],
+  ['.ts', /[(,]\s*(\w+)\??: /g],
+  ['.lua', /\blocal (\w+)/g],
+]
+
+/** Retired names that are ordinary words for a variable, such as a place in a list or a link to print. */
+const FINE_FOR_VARIABLES = new Set(['place', 'taken', 'link', 'subject', 'round'])
+
+test('no variable and no parameter has a retired word for its name', () => {
+  const names = retired.names.filter((name) => !FINE_FOR_VARIABLES.has(name))
+  const variables = VARIABLES.flatMap(([extension, pattern]) => declared(pattern, extension))
+  expect(variables.length).toBeGreaterThan(5_000)
+  const bad = variables.filter(({ name }) => names.includes(name.toLowerCase()))
+  expect(bad.map(({ name, file }) => `${file}: ${name}`)).toEqual([])
+})
+
 test('no source and no page has a retired phrase', () => {
   const pages = execFileSync('git', ['ls-files', '-z', '*.md'], { cwd: ROOT, encoding: 'utf8' }).split('\0')
   const prose = [...files, ...pages.filter((file) => file !== '' && existsSync(join(ROOT, file)))]

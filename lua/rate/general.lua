@@ -331,15 +331,15 @@ local function rate(context, source, at)
     -- The first microsecond at which a refused cost would be admitted.
     local function slot(key, cost)
       local other, m, part = other_numbers[key], micros[key], parts[key]
-      local room = math.min(burst - cost, capacity - 1)
+      local free = math.min(burst - cost, capacity - 1)
       local fits_at = now
-      if not other or room < other.burst then
+      if not other or free < other.burst then
         -- Otherwise the cost fits, and only the booked slots delay it.
         local q, r, n = unit_micros, unit_part, units
         if other then
           q, r, n = other.q, other.r, other.units
         end
-        local lead_m, lead_p = time_of(room, q, r, n)
+        local lead_m, lead_p = time_of(free, q, r, n)
         fits_at = m + (part > lead_p and 1 or 0) - lead_m
       end
       return math.max(now, fits_at, other and other.booked_until or 0)

@@ -255,20 +255,20 @@ impl Algorithm for SlidingCounter {
     fn retry_at(&self, state: &CounterState, now: Micros, cost: u64) -> Micros {
         let CounterState { ends_ms, current, previous, window_ms } =
             state.at(now / MICROS_PER_MILLI);
-        // The longest overlap with which `units` units weigh at most `room`.
-        let overlap = |units: u64, room: u64| {
-            if units <= room {
+        // The longest overlap with which `units` units weigh at most `free`.
+        let overlap = |units: u64, free: u64| {
+            if units <= free {
                 return window_ms;
             }
-            let longest = u128::from(room) * u128::from(window_ms) / u128::from(units);
+            let longest = u128::from(free) * u128::from(window_ms) / u128::from(units);
             u64::try_from(longest).unwrap_or(window_ms)
         };
-        let room = self.limit.saturating_sub(cost);
-        let at_ms = match room.checked_sub(current) {
+        let free = self.limit.saturating_sub(cost);
+        let at_ms = match free.checked_sub(current) {
             // Only a hostile server replies with a window that began before 1970.
-            Some(room) => ends_ms.saturating_sub(overlap(previous, room)),
+            Some(free) => ends_ms.saturating_sub(overlap(previous, free)),
             // Only after this window has become the previous one.
-            None => ends_ms + window_ms - overlap(current, room),
+            None => ends_ms + window_ms - overlap(current, free),
         };
         at_ms.saturating_mul(MICROS_PER_MILLI).max(now)
     }

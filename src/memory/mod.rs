@@ -138,8 +138,8 @@ impl MemoryStore {
         seed_source: impl FnOnce() -> Seed + Send + 'static,
     ) -> Arc<Self> {
         let max_keys = max_keys.max(1);
-        let wanted = u16::try_from(max_keys / KEYS_PER_SHARD).unwrap_or(MAX_SHARDS);
-        let shards = wanted.clamp(1, MAX_SHARDS).next_power_of_two();
+        let needed = u16::try_from(max_keys / KEYS_PER_SHARD).unwrap_or(MAX_SHARDS);
+        let shards = needed.clamp(1, MAX_SHARDS).next_power_of_two();
         Arc::new(Self {
             seed: LazyLock::new(Box::new(seed_source)),
             shards: (0..shards).map(|_| ShardLock::default()).collect(),

@@ -32,8 +32,8 @@ pub struct NativeMemoryLimiter {
 }
 
 impl NativeMemoryLimiter {
-    pub(crate) fn new(ledger: memory::MemoryLimiter, is_named: bool) -> Self {
-        Self { inner: Arc::new(ledger), is_named, registration: None }
+    pub(crate) fn new(limiter: memory::MemoryLimiter, is_named: bool) -> Self {
+        Self { inner: Arc::new(limiter), is_named, registration: None }
     }
 
     fn take_each<'a, C: LimiterCall<Target = Arc<memory::MemoryLimiter>>>(
@@ -168,8 +168,8 @@ impl NativeMemoryLimiter {
 impl LimiterRegistry {
     /// Adds a limiter, and returns its number. The number is in use until the limiter is collected.
     #[napi(catch_unwind)]
-    pub fn add(&self, ledger: &mut NativeMemoryLimiter) -> Result<u32> {
-        let registration = ledger.registration.insert(self.register(Arc::clone(&ledger.inner)));
+    pub fn add(&self, limiter: &mut NativeMemoryLimiter) -> Result<u32> {
+        let registration = limiter.registration.insert(self.register(Arc::clone(&limiter.inner)));
         u32::try_from(registration.number())
             .map_err(|error| Error::new(Status::GenericFailure, error.to_string()))
     }

@@ -39,7 +39,7 @@ impl NativeMemoryStore {
     #[napi(catch_unwind)]
     pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeMemoryLimiter> {
         match self.0.open(&prefix, policies.inner()) {
-            Ok(ledger) => Ok(NativeMemoryLimiter::new(ledger, policies.is_named())),
+            Ok(limiter) => Ok(NativeMemoryLimiter::new(limiter, policies.is_named())),
             Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
         }
     }

@@ -36,7 +36,7 @@ impl WasmMemoryStore {
                 let is_named =
                     !is_single || policies.named_limits() > 0 || policies.ban().is_some();
                 match self.0.open(&prefix, policies) {
-                    Ok(ledger) => return Some(WasmMemoryLimiter::new(ledger, is_named)),
+                    Ok(limiter) => return Some(WasmMemoryLimiter::new(limiter, is_named)),
                     Err(_) => PrefixInUse::RULE,
                 }
             }

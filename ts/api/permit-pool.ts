@@ -63,9 +63,9 @@ export class PermitPool {
     }
     if (call.maxWaitMs === 0) {
       const id = this.#newId()
-      const { decision, asked } = await this.#ask(currentBackend, keys, id, call.units, -1)
+      const { decision, request } = await this.#ask(currentBackend, keys, id, call.units, -1)
       return decision.allowed
-        ? this.#permitOf(this.#hold(asked, decision), '')
+        ? this.#permitOf(this.#hold(request, decision), '')
         : this.#refusedPermit(currentBackend, decision)
     }
     const name = JSON.stringify([keys.keys, keys.tag, call.tier])
@@ -104,7 +104,7 @@ export class PermitPool {
     return new PermitQueue({
       time: this.#time,
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
-      grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
+      grant: (request, decision) => this.#permitOf(this.#hold(request, decision), name),
       refuse: (decision) => this.#refusedPermit(currentBackend, decision),
       leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
@@ -126,12 +126,12 @@ export class PermitPool {
     id: number,
     units: number,
     waitedUs: number,
-  ): Promise<{ decision: Decision; asked: PermitRequest }> {
+  ): Promise<{ decision: Decision; request: PermitRequest }> {
     const backend = currentBackend()
     const { policySet } = backend
     // By the numbers and the time of the request: the permit lives at least this long from then on.
     const expiresMs = expiresMsOf(policySet)
-    const asked = {
+    const request = {
       id,
       units,
       expiresMs,
@@ -143,11 +143,11 @@ export class PermitPool {
     try {
       const { decision, decidedAtMs } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
       // The life of a permit of the embedded share begins when the share decides, after the store has failed.
-      const granted = decidedAtMs === undefined ? asked : { ...asked, since: decidedAtMs }
+      const granted = decidedAtMs === undefined ? request : { ...request, since: decidedAtMs }
       // The answer may come after the life of the permit, because the process or the network stood still.
       const isLost = decision.allowed && decision.source !== 'none' && isAboutToExpire(granted, this.#time.elapsedMs())
       if (!this.#isClosed && !isLost) {
-        return { decision, asked: granted }
+        return { decision, request: granted }
       }
       void this.#leave(currentBackend, keys, id, decision.source)
       if (!this.#isClosed) {
@@ -192,8 +192,8 @@ export class PermitPool {
     }
   }
 
-  #hold(asked: PermitRequest, decision: Allowed): HeldPermit {
-    const permit = new HeldPermit({ ...asked, decision }, asked.since, this.#time.elapsedMs)
+  #hold(request: PermitRequest, decision: Allowed): HeldPermit {
+    const permit = new HeldPermit({ ...request, decision }, request.since, this.#time.elapsedMs)
     this.#add(permit)
     return permit
   }

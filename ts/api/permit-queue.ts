@@ -45,9 +45,9 @@ interface PermitQueueCalls {
     id: number,
     units: number,
     waitedUs: number,
-  ): Promise<{ readonly decision: Decision; readonly asked: PermitRequest }>
+  ): Promise<{ readonly decision: Decision; readonly request: PermitRequest }>
   /** The permit of an admitted request. */
-  grant(asked: PermitRequest, decision: Allowed): Permit
+  grant(request: PermitRequest, decision: Allowed): Permit
   refuse(decision: Exclude<Decision, Allowed>): Permit
   /** Releases a permit that nobody uses, or drops a ticket. */
   leave(id: number, source: Decision['source']): void
@@ -128,9 +128,10 @@ export class Waiter {
  * The calls of this process that wait for permits of one key, in order.
  *
  * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
- * the first one every {@link POLL_MS}, or more often if permits are held for a short time, and for more with each permit that it gets: a request for a call
- * that has to wait anyway would cost the store time, the more the more calls wait. If a rate refuses the
- * first call, the queue asks again when the rate admits it.
+ * the first one every {@link POLL_MS}, or more often if permits are held for a
+ * short time, and for more with each permit that it gets. A request for a call that has to wait anyway
+ * would cost the store time, the more the more calls wait. If a rate refuses the first call, the queue
+ * asks again when the rate admits it.
  *
  * Whatever requests are under way for other calls, such as the last ones of calls that stop waiting: the
  * first call has a request of its own under way, or {@link POLL_MS} at most since the answer to the last.
@@ -241,9 +242,9 @@ export class PermitQueue {
     waiter.wasAsked = true
     this.#asking++
     try {
-      const { decision, asked } = await this.#calls.ask(id, units, waitedUs)
+      const { decision, request } = await this.#calls.ask(id, units, waitedUs)
       this.#onAnswer(waiter)
-      this.#onDecision(waiter, decision, asked)
+      this.#onDecision(waiter, decision, request)
     } catch (error) {
       this.#onAnswer(waiter)
       if (!waiter.hasEnded) {
@@ -259,7 +260,7 @@ export class PermitQueue {
     this.#asking--
   }
 
-  #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest): void {
+  #onDecision(waiter: Waiter, decision: Decision, request: PermitRequest): void {
     waiter.source = decision.source
     if (decision.allowed) {
       this.#granted++
@@ -272,7 +273,7 @@ export class PermitQueue {
       if (receiver === undefined) {
         this.#calls.leave(waiter.call.id, waiter.source)
       } else {
-        receiver.resolve(this.#calls.grant(asked, decision))
+        receiver.resolve(this.#calls.grant(request, decision))
       }
       return
     }

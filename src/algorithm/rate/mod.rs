@@ -422,7 +422,7 @@ impl<T: RateBased> Algorithm for T {
 
     #[inline]
     fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
-        // The first time at which at most `room` units are still charged. The state may have
+        // The first time at which few enough units are still charged. The state may have
         // another policy's numbers, and so another burst and another largest safe cost.
         let rate = self.rate();
         let lead = match (rate.wrote(state), cost) {

@@ -236,10 +236,10 @@ mod tests {
         let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
         let mut state = bucket.initial_state();
         bucket.normalize(&mut state, 7);
-        let booking = bucket.schedule(&mut state, 7, 2, SECOND).unwrap();
-        let numbers: Vec<_> = booking.to_numbers().into();
+        let reservation = bucket.schedule(&mut state, 7, 2, SECOND).unwrap();
+        let numbers: Vec<_> = reservation.to_numbers().into();
         assert_eq!(numbers.len(), SCHEDULED_RESERVATION_LENGTH);
-        assert_eq!(ScheduledReservation::from_numbers(&numbers), Some(booking));
+        assert_eq!(ScheduledReservation::from_numbers(&numbers), Some(reservation));
         assert_eq!(ScheduledReservation::from_numbers(&numbers[1..]), None);
         assert_eq!(ScheduledReservation::from_numbers(&[0; SCHEDULED_RESERVATION_LENGTH]), None);
     }

@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn the_room_for_a_cost_is_the_most_that_may_be_used() {
         for cost in 1..=OVERDRAWN.max_used() {
-            let room = OVERDRAWN.room_for(cost);
-            assert!(OVERDRAWN.admit(room, cost) && !OVERDRAWN.admit(room + 1, cost), "{cost}");
+            let level = OVERDRAWN.room_for(cost);
+            assert!(OVERDRAWN.admit(level, cost) && !OVERDRAWN.admit(level + 1, cost), "{cost}");
         }
     }
 

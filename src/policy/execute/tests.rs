@@ -143,9 +143,9 @@ fn a_block_ends_when_it_is_ended_and_the_later_of_its_end_and_the_retry_is_told(
     kept.take(0, 4);
     kept.execute(0, &Operation::Block { lasting: SECOND / 2 });
     assert_eq!(kept.peek(0, 4).retry_after_ms, 1_000_000);
-    let told = kept.take(0, 2);
-    assert_eq!(limits(&told), (0, vec![(0, Some(500)), (2, Some(500))]));
-    assert_eq!(told.response.decision.status, Status::Blocked);
+    let result = kept.take(0, 2);
+    assert_eq!(limits(&result), (0, vec![(0, Some(500)), (2, Some(500))]));
+    assert_eq!(result.response.decision.status, Status::Blocked);
     assert_eq!(kept.execute(0, &Operation::Unblock).response.decision.status, Status::Allowed);
     assert_eq!(kept.status(0, 2), Status::Refused);
 }
@@ -244,11 +244,11 @@ fn policies_without_a_key_have_no_say() {
     kept.on(&[1], 0, &Operation::Block { lasting: SECOND });
     assert_eq!((kept.extras[0].blocked_until, kept.extras[1].blocked_until), (0, SECOND));
     let by = vec![Some(Arc::new(gcra(2))), Some(Arc::new(window(5, SECOND)))];
-    let told = kept.on(&[1], 0, &Operation::Override { policies: by, lasting: 5 });
-    assert_eq!(limits(&told), (0, vec![(5, Some(1_000))]));
+    let result = kept.on(&[1], 0, &Operation::Override { policies: by, lasting: 5 });
+    assert_eq!(limits(&result), (0, vec![(5, Some(1_000))]));
     assert_eq!(kept.extras[0], KeyMetadata::default());
-    let told = kept.on(&[0], 0, &Operation::Peek { cost: 0 });
-    assert_eq!(limits(&told), (0, vec![(4, Some(0))]));
+    let result = kept.on(&[0], 0, &Operation::Peek { cost: 0 });
+    assert_eq!(limits(&result), (0, vec![(4, Some(0))]));
 }
 
 #[test]

@@ -159,11 +159,11 @@ fn push_operation(
             push_double(request, *cost);
             push_double(request, (*max_wait).min(MAX_WAIT));
         }
-        Operation::CancelScheduled { scheduled: bookings } => {
+        Operation::CancelScheduled { scheduled: reservations } => {
             for index in 0..policies.named().len() {
-                let booking = bookings.get(index).and_then(Option::as_ref);
-                request.push(byte(booking.iter().len()));
-                let numbers = booking.into_iter().flat_map(ScheduledReservation::to_numbers);
+                let reservation = reservations.get(index).and_then(Option::as_ref);
+                request.push(byte(reservation.iter().len()));
+                let numbers = reservation.into_iter().flat_map(ScheduledReservation::to_numbers);
                 numbers.for_each(|number| push_double(request, number));
             }
         }

@@ -25,9 +25,10 @@ pub struct SentinelClient {
     master: String,
     connector: Connector,
     nat_map: NatMap,
-    /// The queries under way. A query may outlive its round: its session stays open.
+    /// The queries under way. A query may outlive its search: its session stays open.
     queries: FuturesUnordered<BoxFuture<'static, QueryOutcome>>,
-    round: u64,
+    /// The number of the latest search for the master.
+    search: u64,
 }
 
 struct Sentinel {
@@ -38,7 +39,7 @@ struct Sentinel {
 
 struct QueryOutcome {
     sentinel: usize,
-    round: u64,
+    search: u64,
     found: Result<(Session, Address), Arc<str>>,
 }
 
@@ -55,7 +56,7 @@ impl SentinelClient {
         let sentinel = |address| Sentinel { address, session: None, is_queried: false };
         let sentinels = nodes.into_iter().map(sentinel).collect();
         let (nat_map, queries) = (NatMap::default(), FuturesUnordered::new());
-        Self { sentinels, master, connector, nat_map, queries, round: 0 }
+        Self { sentinels, master, connector, nat_map, queries, search: 0 }
     }
 
     /// Connects to masters at other addresses than the sentinels report.
@@ -74,20 +75,20 @@ impl SentinelClient {
     /// or for the timeout of a connection attempt.
     pub(crate) async fn masters(&mut self) -> Result<Vec<Address>, Arc<str>> {
         let deadline = Instant::now() + self.connector.timeout;
-        self.round += 1;
+        self.search += 1;
         (0..self.sentinels.len()).for_each(|sentinel| self.query(sentinel));
         let (mut answers, mut failure) = (Vec::<(Address, usize)>::new(), None);
         let mut expected = self.sentinels.len();
         while expected > 0 {
             let next = timeout_at(deadline, self.queries.next()).await;
-            let Ok(Some(QueryOutcome { sentinel, round, found })) = next else { break };
+            let Ok(Some(QueryOutcome { sentinel, search, found })) = next else { break };
             self.sentinels[sentinel].is_queried = false;
             let found = found.map(|(session, address)| {
                 self.sentinels[sentinel].session = Some(session);
                 address
             });
             // A late answer may be out of date.
-            if round != self.round {
+            if search != self.search {
                 self.query(sentinel);
                 continue;
             }
@@ -128,10 +129,10 @@ impl SentinelClient {
             address: own.address.clone(),
             master: self.master.clone(),
         };
-        let (session, round) = (own.session.take(), self.round);
+        let (session, search) = (own.session.take(), self.search);
         let outcome = async move {
             let found = query.run(session).await;
-            QueryOutcome { sentinel, round, found }
+            QueryOutcome { sentinel, search, found }
         };
         self.queries.push(outcome.boxed());
     }
@@ -164,13 +165,13 @@ impl Query {
     /// Queries on the open session. Opens a new one if that fails or takes long.
     async fn run(&self, session: Option<Session>) -> Result<(Session, Address), Arc<str>> {
         let Some(session) = session else { return self.connect().await };
-        let asked = query_session(session, &self.master);
-        tokio::pin!(asked);
-        match timeout(OPEN_SESSION_WAIT, &mut asked).await {
+        let query = query_session(session, &self.master);
+        tokio::pin!(query);
+        match timeout(OPEN_SESSION_WAIT, &mut query).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(_)) => self.connect().await,
             Err(_) => tokio::select! {
-                Ok(found) = asked => Ok(found),
+                Ok(found) = query => Ok(found),
                 found = self.connect() => found,
             },
         }
@@ -179,8 +180,8 @@ impl Query {
     async fn connect(&self) -> Result<(Session, Address), Arc<str>> {
         let session = self.connector.connect(&self.address).await?;
         let late = |_| Arc::from(format!("{}: {NO_ANSWER}", self.address));
-        let asked = query_session(session, &self.master);
-        timeout(self.connector.timeout, asked).await.map_err(late)?
+        let query = query_session(session, &self.master);
+        timeout(self.connector.timeout, query).await.map_err(late)?
     }
 }
 

@@ -32,8 +32,8 @@ export function frame(state: DemoState, columns: number, paint: Paint): string {
   const total = Math.ceil((seconds * 1_000) / COLUMN_MS)
   const now = Math.min(Math.floor((elapsed * 1_000) / COLUMN_MS), total - 1)
   // The last column stays free, because a full line could wrap.
-  const room = Math.max(columns - MARGIN - 1, 1)
-  const first = Math.max(now + 1 - room, 0)
+  const width = Math.max(columns - MARGIN - 1, 1)
+  const first = Math.max(now + 1 - width, 0)
   const strip = (label: string, number: number, counts: readonly number[], style: 'blue' | 'yellow') => {
     const shown = Array.from({ length: now + 1 - first }, (_, column) =>
       block(counts[first + column] ?? 0, paint, style),
@@ -65,7 +65,7 @@ export function frame(state: DemoState, columns: number, paint: Paint): string {
       `${paint('bold', client.name.padEnd(7))} ${paint('dim', mannerOf(client, servers))}`,
       ...strips(client),
     ]),
-    paint('dim', `${' '.repeat(MARGIN)}${axis(first, room, total)}`),
+    paint('dim', `${' '.repeat(MARGIN)}${axis(first, width, total)}`),
     '',
     ...(isOver
       ? ending(state, paint)
@@ -123,12 +123,12 @@ function block(number: number, paint: Paint, style: 'blue' | 'yellow'): string {
 }
 
 /** The seconds below the columns from `first` on, as far as they fit. */
-function axis(first: number, room: number, total: number): string {
+function axis(first: number, width: number, total: number): string {
   let text = ''
   const start = Math.ceil(first / COLUMNS_PER_LABEL) * COLUMNS_PER_LABEL
   for (let column = start; column <= total; column += COLUMNS_PER_LABEL) {
     const label = `${(column * COLUMN_MS) / 1_000} s`
-    if (column - first + label.length > room) {
+    if (column - first + label.length > width) {
       break
     }
     text = text.padEnd(column - first) + label

@@ -155,7 +155,7 @@ async function scanFor(
   forMs: number,
 ): Promise<Omit<StoredState, 'nowUs'> & { readonly isComplete: boolean }> {
   const until = performance.now() + forMs
-  const wanted = new Set(sought.lookups.map(([text]) => text))
+  const keys = new Set(sought.lookups.map(([text]) => text))
   const states = new Map<string, KeyState>()
   const held: native.NativeHeldKey[] = []
   let [isComplete, nowUs] = [true, 0]
@@ -165,11 +165,11 @@ async function scanFor(
     const extent = await scan(connection, request, (page) => {
       nowUs = page.nowUs
       for (const stored of page.found) {
-        if (wanted.has(stored.key) && isOfKey(stored, sought.key, configs)) {
+        if (keys.has(stored.key) && isOfKey(stored, sought.key, configs)) {
           states.set(`${stored.policy}:${stored.tag}:${stored.ownTag}:${stored.key}`, keyStateOf(stored, nowUs))
         }
       }
-      held.push(...page.held.filter(({ key }) => wanted.has(key)))
+      held.push(...page.held.filter(({ key }) => keys.has(key)))
       return false
     })
     isComplete &&= extent.isComplete

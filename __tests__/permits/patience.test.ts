@@ -4,7 +4,7 @@
  */
 import { PermitPool } from '../../ts/api/permit-pool.js'
 import type { LimiterBackend } from '../../ts/backends/limiter-backend.js'
-import { concurrency, MemoryStore } from '../../ts/index.js'
+import { type Acquired, concurrency, MemoryStore } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
@@ -134,4 +134,33 @@ test.each(Array.from({ length: numRuns }, (_, index) => firstSeed + index))('mix
   // Its process begins to ask for it, another one passes a permit, and then it is asked for again.
   const bound = PASSING_MS + 2 * POLL_MS + 8 * tripMs + 2 * mostHeldMs
   expect(Math.max(...firstFor(waits))).toBeLessThan(bound)
+})
+
+test('calls that release their permits at once send few requests', async () => {
+  const clock = new TestClock()
+  const pool = new PermitPool(timeOf(clock))
+  const near = new MemoryStore({ clock }).open('surplus', policySetOf(concurrency({ limit: 4, expires: '1h' })))
+  let [underWay, most] = [0, 0]
+  const execute: LimiterBackend['execute'] = async (keys, operation) => {
+    const isRequest = operation.kind === 'acquire' ? 1 : 0
+    underWay += isRequest
+    most = Math.max(most, underWay)
+    await clock.sleep(5)
+    const result = near.execute(keys, operation)
+    await clock.sleep(5)
+    underWay -= isRequest
+    return result
+  }
+  const backend = { policySet: near.policySet, execute } as LimiterBackend
+  const call = { units: 1, maxWaitMs: PATIENT_MS, signal: undefined, tag: undefined, tier: undefined }
+  const caller = async () => {
+    for (let count = 0; count < 300; count++) {
+      const permit = await pool.acquire(() => backend, KEYS, call)
+      expect(permit.allowed).toBe(true)
+      await (permit as Acquired).release()
+    }
+  }
+  await clock.advanceUntil(Promise.all(Array.from({ length: 8 }, caller)))
+  // Those of 8 calls that wait, 16 of calls that have got other permits, and those sent with the last one.
+  expect(most).toBeLessThanOrEqual(32)
 })

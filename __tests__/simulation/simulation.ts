@@ -282,8 +282,12 @@ function comparable(operation: string, outcome: unknown): unknown {
     return { ...outcome, id: undefined, commit: undefined, cancel: undefined, extend: undefined, renew: undefined }
   }
   if (operation === 'acquire' && 'allowed' in outcome && !outcome.allowed) {
-    const { status, at, resetAt, resetAfterMs, source } = outcome as Decision
-    return { status, at, resetAt, resetAfterMs, source }
+    const { status, at, resetAt, resetAfterMs, source, policies } = outcome as Decision
+    const exact = ({ limit, capacity, used, remaining, resetAfterMs }: Decision['policies'][string]) => {
+      return { limit, capacity, used, remaining, resetAfterMs }
+    }
+    const limits = Object.entries(policies).map(([name, numbers]) => [name, exact(numbers)])
+    return { status, at, resetAt, resetAfterMs, source, limits }
   }
   return outcome
 }

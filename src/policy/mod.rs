@@ -40,6 +40,7 @@ macro_rules! with_algorithms {
     };
 }
 
+/// Defines [`Policy`] from the list of all algorithms.
 macro_rules! define_policy {
     (() $($algorithm:ident: $state:ident,)*) => {
         /// One algorithm with its numbers.
@@ -210,6 +211,7 @@ macro_rules! with_policy {
         $crate::policy::with_algorithms!(match_policy!($policy, $algorithm, $result))
     };
 }
+/// The body of [`with_policy`].
 macro_rules! match_policy {
     (($policy:expr, $own:ident, $result:expr) $($algorithm:ident: $state:ident,)*) => {
         match $policy {
@@ -265,6 +267,7 @@ macro_rules! with_algorithm {
         ))
     };
 }
+/// The body of [`with_algorithm`].
 macro_rules! match_algorithm {
     (($both:expr, $own:ident, $own_state:ident, $result:expr, $other:expr)
      $($algorithm:ident: $state:ident,)*) => {
@@ -277,6 +280,7 @@ macro_rules! match_algorithm {
 
 pub(crate) use {match_algorithm, with_algorithm};
 
+/// The state of a fresh key under a policy.
 macro_rules! match_initial_state {
     (($policy:expr) $($algorithm:ident: $state:ident,)*) => {
         match $policy {

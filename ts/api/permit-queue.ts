@@ -230,15 +230,12 @@ export class PermitQueue {
     if (first === undefined || first.isAsking || this.#timer !== undefined) {
       return
     }
-    // While permits pass to other calls at once, each new first call would send a request. The store would
-    // then grant permits for which no call waits: eight callers made 900 instead of 75,000 calls a second.
-    if (this.#asking >= this.#waiters.length + MAX_SURPLUS) {
-      return
-    }
     this.#hasReleased = false
     const now = this.#calls.time.now()
     for (const waiter of this.#waiters.slice(0, this.#window)) {
-      if (!waiter.isAsking) {
+      // While permits pass to other calls at once, each new first call would send a request. The store would
+      // then grant permits for which no call waits: eight callers made 1,700 instead of 44,000 calls a second.
+      if (!waiter.isAsking && this.#asking < this.#waiters.length + MAX_SURPLUS) {
         void this.#ask(waiter, now)
       }
     }

@@ -85,7 +85,7 @@ const GROUPS = [
       'memory/flood',
       'metrics/store',
       'permits/{fairness,fallback,law,trace}',
-      'policies/{calendar-processes,calendar-window}',
+      'policies/{calendar-processes,calendar-window,new-algorithm}',
       'redis/calls/{holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,healthy-session,hostile-server,lifetime,permissions,status,unsuitable-servers}',
     ],

@@ -48,7 +48,7 @@ macro_rules! define_policy {
         pub enum Policy {
             $(
                 #[doc = concat!("See [`", stringify!($algorithm), "`].")]
-                $algorithm($algorithm),
+                $algorithm($crate::algorithm::$algorithm),
             )*
         }
     };

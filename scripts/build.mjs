@@ -45,8 +45,8 @@ const PARTS = {
     title: 'dist/',
     // WebAssembly is bundled if it has been built.
     sources: [
-      ...['ts', 'wasm', 'native.d.ts', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
-      ...['scripts/build-cli.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
+      ...['ts', 'wasm', 'native.js', 'native.d.ts', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
+      ...['scripts/bundle.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
     ],
     results: () => ['dist/index.js', 'dist/cli/main.js'],
     make: () => run('npm run --silent build:ts'),

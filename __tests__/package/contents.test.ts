@@ -13,23 +13,30 @@ beforeAll(async () => {
 afterAll(() => release.remove())
 
 describe('the main package', () => {
-  test('has the compiled sources, the loader and the documents, and nothing else', () => {
+  test('has the bundles, the declarations and the documents, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
     const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
     engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
     const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
     const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
+    const { '.': main, './package.json': _, ...subpaths } = stagedManifest().exports
+    const modules = [main, ...Object.values(subpaths)].flatMap((entry) => [
+      entry?.import.default,
+      entry?.require.default,
+    ])
+    const shared = ['core', 'shared', 'wasm/engine'].map((name) => `dist/${name}.js`)
     const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
     const playground = ['icon.svg', 'index.html', 'licences.txt', 'page.js', 'serve.mjs', 'style.css', 'worker.js']
     const expected = [
       ...papers,
       ...program,
       ...playground.map((name) => `dist/playground/${name}`),
-      'native.js',
       'native.d.ts',
       ...engine,
       ...bundles,
-      ...sources.flatMap(outputsOf),
+      ...modules.map((file = '') => file.replace('./', '')),
+      ...shared,
+      ...sources.map(declarationsOf),
     ]
     expect(paths(release.main)).toEqual(expected.sort())
   })
@@ -205,10 +212,9 @@ function readSources(): string[] {
   return files.filter((name) => !name.startsWith('cli/'))
 }
 
-/** `a.mts` becomes `dist/a.mjs` and `dist/a.d.mts`. */
-function outputsOf(source: string): string[] {
-  const [, stem, m] = /^(.*)\.(m?)ts$/.exec(source) ?? []
-  return [`dist/${stem}.${m}js`, `dist/${stem}.d.${m}ts`]
+/** `a.mts` becomes `dist/a.d.mts`. */
+function declarationsOf(source: string): string {
+  return `dist/${source.replace(/\.(m?ts)$/, '.d.$1')}`
 }
 
 function paths({ files }: PackedPackage): string[] {

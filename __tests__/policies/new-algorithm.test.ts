@@ -86,7 +86,11 @@ let folder: string
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-new-algorithm-'))
-  const files = execFileSync('git', ['ls-files', '-z', '--', ...SOURCES], { cwd: ROOT })
+  const files = execFileSync(
+    'git',
+    ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...SOURCES],
+    { cwd: ROOT },
+  )
     .toString()
     .split('\0')
   for (const file of files.filter((name) => name !== '' && existsSync(join(ROOT, name)))) {
@@ -109,7 +113,7 @@ beforeAll(() => {
   const run = (...words: string[]) => execFileSync(process.execPath, words, { cwd: folder, env, stdio: 'pipe' })
   run('scripts/protocol.mjs')
   run('scripts/build-native.mjs')
-  run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json')
+  run('scripts/bundle.mjs')
 }, 1_200_000)
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -54,8 +54,10 @@ export const { NativeInspector, NativeRedisStore }: RedisClasses = loaded
 function load(): RedisClasses & { readonly engine: Engine } {
   const addon = loadAddon()
   if (addon === undefined) {
-    // Not this module's own `require`: bundlers would add the engine to every program.
-    const { engine } = createRequire(__filename)('../wasm/engine/engine.js') as { readonly engine: Engine }
+    // Not this module's own `require`: bundlers would add the engine to every program. The path is that of
+    // the bundle, dist/core.js, whose exports are modules.
+    const modules = createRequire(__filename)('./wasm/engine.js') as Record<string, { readonly engine: Engine }>
+    const { engine } = modules['wasm/engine/engine'] as { readonly engine: Engine }
     return { engine, ...({ NativeInspector: NeedsAddon, NativeRedisStore: NeedsAddon } as unknown as RedisClasses) }
   }
   const { NativeMemoryStore: MemoryStore, NativePolicySet: PolicySet, NativePolicy: Policy } = addon

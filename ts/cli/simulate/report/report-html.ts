@@ -191,7 +191,7 @@ function hashOf(script: string): string {
   return `'sha256-${createHash('sha256').update(script).digest('base64')}'`
 }
 
-/** A file that scripts/build-cli.mjs has put next to the program. */
+/** A file that scripts/bundle.mjs has put next to the program. */
 function asset(name: string): string {
   return readFileSync(join(__dirname, name), 'utf8').trim()
 }

@@ -1,0 +1,198 @@
+/**
+ * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line, and
+ * three with the modules that several of these share. Each of the shared modules exists once, so that all
+ * entry points have the same classes, whether a program imports or requires them.
+ *
+ * - `dist/shared.js`: shared modules that load no addon. `tollgate/wasm` needs only these.
+ * - `dist/core.js`: shared modules that need the addon, and its loader.
+ * - `dist/wasm/engine.js`: the engine as WebAssembly.
+ *
+ * Node.js loads five files for `tollgate` and `tollgate/express`, one of which is the addon.
+ */
+import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { bundledLicenses } from './third-party.mjs'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const SOURCES = join(ROOT, 'ts')
+const DIST = join(ROOT, 'dist')
+const CLI = 'cli/main'
+/** Chosen by a variable of the environment, so that no module imports it. */
+const ENGINE = 'wasm/engine/engine'
+
+/** The entry points, as paths below `ts/` without the extension. */
+const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const entries = Object.values(exports)
+  .filter((entry) => typeof entry === 'object')
+  .map((entry) => entry.require.default.replace(/^\.\/dist\/(.*)\.js$/, '$1'))
+
+const common = { bundle: true, legalComments: 'none', metafile: true, logLevel: 'warning' }
+const forNode = { ...common, platform: 'node', target: 'node20', format: 'cjs', keepNames: false }
+
+/** The path of a module below `ts/`, without the extension; `undefined` for another file. */
+function moduleOf(file) {
+  const path = relative(SOURCES, file).replaceAll(sep, '/')
+  return path.startsWith('..') ? undefined : path.replace(/\.[jt]s$/, '')
+}
+
+/** Imports of files outside `ts/`, as the bundle in `outfile` reaches them; and of packages. */
+function outside(outfile) {
+  return {
+    name: 'outside',
+    setup({ onResolve }) {
+      const external = (file) => {
+        const path = relative(dirname(outfile), file).replaceAll(sep, '/')
+        return { path: path.startsWith('.') ? path : `./${path}`, external: true }
+      }
+      onResolve({ filter: /\.node$/ }, ({ path, resolveDir }) => external(resolve(resolveDir, path)))
+      onResolve({ filter: /^\.\.?\// }, ({ path, resolveDir }) => {
+        const file = resolve(resolveDir, path)
+        const isBundled = moduleOf(file) !== undefined || resolveDir === ROOT || file === join(ROOT, 'native.js')
+        return isBundled ? undefined : external(file)
+      })
+      onResolve({ filter: /^[^./]/ }, ({ path, importer }) =>
+        importer.includes(`${sep}cli${sep}`) || importer.includes('node_modules')
+          ? undefined
+          : { path, external: true },
+      )
+    },
+  }
+}
+
+/** Replaces shared modules by their counterparts in the bundles that have them. */
+function fromBundles(outfile, bundles) {
+  return {
+    name: 'from-bundles',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^\.\.?\// }, ({ path, resolveDir, kind, namespace }) => {
+        const module = namespace === 'file' ? moduleOf(resolve(resolveDir, path)) : undefined
+        const bundle = bundles.find(({ modules }) => modules.has(module))
+        return bundle && kind !== 'entry-point' ? { path: module, namespace: 'shared', pluginData: bundle } : undefined
+      })
+      onResolve({ filter: /./, namespace: 'shared' }, ({ path }) => ({ path, external: true }))
+      onLoad({ filter: /./, namespace: 'shared' }, ({ path, pluginData: { file } }) => {
+        const from = relative(dirname(outfile), join(DIST, file)).replaceAll(sep, '/')
+        const place = JSON.stringify(from.startsWith('.') ? from : `./${from}`)
+        return { contents: `module.exports = require(${place})[${JSON.stringify(path)}]` }
+      })
+    },
+  }
+}
+
+/** The modules of each entry point, and the modules that each module imports. */
+async function analyse() {
+  const files = [...entries, ENGINE, CLI]
+  const { metafile } = await build({
+    ...forNode,
+    entryPoints: Object.fromEntries(files.map((entry) => [entry, join(SOURCES, `${entry}.ts`)])),
+    outdir: DIST,
+    write: false,
+    absWorkingDir: ROOT,
+    plugins: [outside(join(DIST, 'any.js'))],
+  })
+  const moduleIn = (input) => moduleOf(join(ROOT, input))
+  const reached = new Map()
+  for (const [output, { inputs }] of Object.entries(metafile.outputs)) {
+    for (const module of Object.keys(inputs).map(moduleIn).filter(Boolean)) {
+      reached.set(module, [...(reached.get(module) ?? []), output])
+    }
+  }
+  const imports = new Map(
+    Object.entries(metafile.inputs).map(([input, { imports }]) => [
+      moduleIn(input) ?? input,
+      imports.filter(({ external }) => !external).map(({ path }) => moduleIn(path) ?? path),
+    ]),
+  )
+  return { reached, imports }
+}
+
+/** Whether a module or one that it imports loads the addon. */
+function needsAddon(module, imports, seen = new Set()) {
+  if (module === 'native.js' || seen.has(module)) {
+    return module === 'native.js'
+  }
+  seen.add(module)
+  return (imports.get(module) ?? []).some((next) => needsAddon(next, imports, seen))
+}
+
+/** Bundles shared modules. Each is an export by its path. */
+async function bundleShared(file, modules, others) {
+  const names = [...modules].sort()
+  const lines = names.map((name, index) => `import * as m${index} from ${JSON.stringify(`./${name}.js`)}`)
+  const exported = names.map((name, index) => `m${index} as ${JSON.stringify(name)}`)
+  const outfile = join(DIST, file)
+  await build({
+    ...forNode,
+    stdin: { contents: `${lines.join('\n')}\nexport { ${exported.join(', ')} }`, resolveDir: SOURCES, loader: 'ts' },
+    outfile,
+    plugins: [fromBundles(outfile, others), outside(outfile)],
+  })
+}
+
+const { reached, imports } = await analyse()
+// An index only names exports. In the bundle of its entry point Node.js finds these names.
+const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.test(module)
+const shared = [...reached.keys()].filter(isShared)
+const withAddon = new Set(shared.filter((module) => needsAddon(module, imports)))
+const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))
+const bundles = [
+  { file: 'shared.js', modules: new Set(shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))) },
+  { file: 'core.js', modules: withAddon },
+  { file: 'wasm/engine.js', modules: forWasm },
+]
+
+for (const [index, { file, modules }] of bundles.entries()) {
+  await bundleShared(file, modules, bundles.slice(0, index))
+}
+for (const entry of entries) {
+  const outfile = join(DIST, `${entry}.js`)
+  await build({
+    ...forNode,
+    entryPoints: [join(SOURCES, `${entry}.ts`)],
+    outfile,
+    plugins: [fromBundles(outfile, bundles), outside(outfile)],
+  })
+}
+// The modules for `import` name the exports of those for `require`.
+for (const entry of entries) {
+  const toRequired = { path: `./${basename(entry)}.js`, external: true }
+  await build({
+    entryPoints: [join(SOURCES, `${entry}.mts`)],
+    bundle: true,
+    format: 'esm',
+    outfile: join(DIST, `${entry}.mjs`),
+    plugins: [{ name: 'required', setup: ({ onResolve }) => onResolve({ filter: /\.js$/ }, () => toRequired) }],
+    logLevel: 'warning',
+  })
+}
+
+const cli = join(DIST, `${CLI}.js`)
+const program = await build({
+  ...forNode,
+  minify: true,
+  keepNames: true,
+  entryPoints: [join(SOURCES, `${CLI}.ts`)],
+  outfile: cli,
+  plugins: [fromBundles(cli, bundles), outside(cli)],
+})
+chmodSync(cli, 0o755)
+
+// The parts that an HTML report contains.
+const page = await build({
+  ...common,
+  minify: true,
+  entryPoints: {
+    report: join(SOURCES, 'cli', 'simulate', 'report', 'plots.ts'),
+    'report-style': join(SOURCES, 'cli', 'simulate', 'report', 'report.css'),
+  },
+  outdir: dirname(cli),
+  platform: 'browser',
+  target: 'es2022',
+  format: 'iife',
+})
+renameSync(join(dirname(cli), 'report-style.css'), join(dirname(cli), 'report.css'))
+
+const files = [program, page].flatMap(({ metafile }) => Object.keys(metafile.inputs))
+writeFileSync(join(dirname(cli), 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, 'The command line', files))

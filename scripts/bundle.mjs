@@ -49,7 +49,8 @@ function outside(outfile) {
       onResolve({ filter: /\.node$/ }, ({ path, resolveDir }) => external(resolve(resolveDir, path)))
       onResolve({ filter: /^\.\.?\// }, ({ path, resolveDir }) => {
         const file = resolve(resolveDir, path)
-        const isBundled = moduleOf(file) !== undefined || resolveDir === ROOT || file === join(ROOT, 'native.js')
+        const isPackage = resolveDir.includes('node_modules')
+        const isBundled = isPackage || moduleOf(file) !== undefined || file === join(ROOT, 'native.js')
         return isBundled ? undefined : external(file)
       })
       onResolve({ filter: /^[^./]/ }, ({ path, importer }) =>

@@ -122,6 +122,21 @@ describe('where the addon cannot be loaded', () => {
     expect(message).toContain(`is installed but cannot be loaded: ${reason}. The system's C library is older`)
   })
 
+  test.each([['--no-addons'], ['--experimental-permission', '--allow-fs-read=*']])(
+    'the error for a process with %s names the flag that allows addons, and the other engine',
+    async (...flags) => {
+      const { message } = await jsonOutput(consumer, ...flags, 'failing.cjs')
+      expect(message).toContain('because of --no-addons or of --permission without --allow-addons')
+      expect(message).toContain('set TOLLGATE_ENGINE=wasm')
+      const program = `
+        process.env.TOLLGATE_ENGINE = 'wasm'
+        const { gcra, RateLimiter } = require('tollgate')
+        const { status } = new RateLimiter(gcra({ limit: 1, period: '1m' })).takeSync('user:42')
+        console.log(JSON.stringify({ status }))`
+      expect(await jsonOutput(consumer, ...flags, '--eval', program)).toEqual({ status: 'allowed-last' })
+    },
+  )
+
   test("the error for a path from the environment is the loader's own", async () => {
     const { message } = await jsonOutput(
       consumer,

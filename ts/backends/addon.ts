@@ -122,6 +122,12 @@ function advice(name: string, messages: readonly string[]): string {
   if (!isInstalled(name)) {
     return adviceIfMissing(name)
   }
+  if (messages.some((message) => message.includes('loading addons is disabled'))) {
+    return [
+      'Node.js loads no addons in this process, because of --no-addons or of --permission without --allow-addons.',
+      `Start it with --allow-addons, or set ${ENGINE_VARIABLE}=wasm, for a slower engine without Redis.`,
+    ].join(' ')
+  }
   // Places without a file are not the reason.
   const broken = messages.filter((message) => !/^Cannot find module\b/.test(message))
   return adviceIfBroken(name, broken[0] ?? messages.join('; '))

@@ -2,7 +2,6 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { invalid } from '../input/options.js'
 import { isIdempotentRequest } from './retry.js'
 
-/** A request of `fetch`. */
 export interface FetchCall {
   /** The host of the URL; `undefined` if it has none. */
   readonly host: string | undefined
@@ -10,11 +9,10 @@ export interface FetchCall {
   readonly isIdempotent: boolean
   /** Whether the request can be sent again. A stream can be read only once. */
   readonly isRepeatable: boolean
-  /** Sends it. */
   send(signal: AbortSignalLike): Promise<unknown>
 }
 
-/** The parts of a request, and of the options of `fetch`, that are read here. */
+/** The parts of a request, or of the options of `fetch`. */
 interface RequestParts {
   readonly url?: unknown
   readonly method?: unknown
@@ -24,7 +22,6 @@ interface RequestParts {
   clone?(): unknown
 }
 
-/** Reads the arguments of `fetch`. */
 export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined): FetchCall {
   if (init !== undefined && (typeof init !== 'object' || init === null)) {
     throw invalid('INVALID_OPTION', 'init', 'must be the options of fetch', init)

@@ -3,15 +3,14 @@ import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 
 /**
- * The bytes that are read before the caller reads. A body that is not longer ends when the server has
- * sent it, also if nobody reads it.
+ * The bytes that are read before the caller reads. A body that is not longer ends when the server has sent it, also if
+ * nobody reads it.
  */
 const READ_AHEAD = 65_536
 
 /** The time after which a longer body counts as ended if nobody reads it, in milliseconds. */
 const UNREAD_MS = 60_000
 
-/** What a caller of {@link holdBody} provides. */
 interface BodyHolder {
   readonly time: WaitingTime
   /** Ends the body when it is aborted. */
@@ -20,11 +19,7 @@ interface BodyHolder {
   onEnd(isSuccess: boolean): void
 }
 
-/**
- * Watches the body of a response.
- *
- * @returns The response that the caller gets in its place. A value without a body stays as it is, and has ended.
- */
+/** Watches the body of a response. The caller gets the returned response. A value without a body has ended at once. */
 export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): unknown {
   if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.bodyUsed) {
     onEnd(true)
@@ -83,8 +78,8 @@ export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): u
 }
 
 /**
- * Reads the next chunk that has bytes; `undefined` at the end. The chunk is copied, because a stream of
- * bytes takes over the memory of each chunk.
+ * Reads the next chunk that has bytes; `undefined` at the end. It is copied, because a stream of bytes takes over the
+ * memory of each chunk.
  */
 async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   for (let read = await reader.read(); !read.done; read = await reader.read()) {

@@ -8,7 +8,7 @@ import { mayRetry } from './retry.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { boundedDelay } from './server-times.js'
 
-/** Asks the functions of the options. One that fails is reported, and does not count. */
+/** Calls the functions of the options. If one fails, `onError` is called, and the client decides without it. */
 export class Hooks {
   readonly #options: CheckedClientOptions
   readonly #onError: (event: ClientEvents<unknown>['hookError']) => void

@@ -1,4 +1,3 @@
-/** The length of a slice of time, in milliseconds. */
 const SLICE_MS = 10_000
 
 /** The slices of a minute. */
@@ -7,17 +6,16 @@ const SLICES = 6
 /** The retries that a minute may have in any case. */
 const MIN_RETRIES = 10
 
-/** The calls and retries that began in one slice of time. */
+/** The calls and retries that began in one slice of time; `number` is that of the slice since the clock's zero. */
 interface Slice {
-  /** The number of the slice since the clock's zero. */
   number: number
   calls: number
   retries: number
 }
 
 /**
- * Bounds the retries of all calls together, so that they do not multiply the load of a server that fails:
- * to a share of the calls of the last minute.
+ * Bounds the retries of all calls together to a share of the calls of the last minute, so that they do not multiply the
+ * load of a server that fails.
  */
 export class RetryBudget {
   readonly #share: number | false

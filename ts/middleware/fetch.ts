@@ -1,6 +1,5 @@
 /**
- * Rate limiting for Web handlers, which take a `Request` and return a `Response`. Needs neither
- * Node.js nor the addon.
+ * Rate limiting for Web handlers, which take a `Request` and return a `Response`. Needs neither Node.js nor the addon.
  *
  * @module tollgate/fetch
  */
@@ -21,13 +20,10 @@ export type LimitedRequest<N extends string = string, P extends string = 'rateLi
   readonly [Name in P]?: Decision<N>
 }
 
-/** The arguments of a Web handler: the request, and further arguments of its platform. */
+/** The request, and further arguments of the platform. */
 type FetchArgs<Rest extends unknown[]> = [request: Request, ...rest: Rest]
 
-/**
- * The options of {@link withRateLimit}. `key` is required, because a `Request` has no client
- * address.
- */
+/** The options of {@link withRateLimit}. `key` is required, because a `Request` has no client address. */
 export type FetchRateLimitOptions<
   K = string,
   N extends string = string,
@@ -39,8 +35,8 @@ export type FetchRateLimitOptions<
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (...args: [...request: FetchArgs<Rest>, decision: NotAllowed<N>]) => Awaitable<Response>
     /**
-     * Called if no decision could be made. If it returns no response, the request continues.
-     * Default: a response with status 503 if the store failed; other errors are thrown.
+     * Called if no decision could be made. If it returns no response, the request continues. Default: a response with
+     * status 503 if the store failed; other errors are thrown.
      */
     readonly onError?: (error: unknown, ...args: FetchArgs<Rest>) => Awaitable<Response | undefined>
   }
@@ -53,8 +49,7 @@ const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
 }
 
 /**
- * Wraps a handler, so that it receives only requests that are not refused. The decision is
- * `request.rateLimit`.
+ * Wraps a handler, so that it receives only requests that are not refused. The decision is `request.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *

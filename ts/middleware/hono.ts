@@ -17,10 +17,7 @@ export type * from './shared/options.js'
 
 type HonoArgs = [context: Context]
 
-/**
- * The options of {@link rateLimit}. `key` is required, because Hono itself does not know the
- * client's address.
- */
+/** The options of {@link rateLimit}. `key` is required, because Hono itself does not know the client's address. */
 export type HonoRateLimitOptions<
   K = string,
   N extends string = string,
@@ -31,8 +28,8 @@ export type HonoRateLimitOptions<
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<Response | undefined>
     /**
-     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: throws the error; if the store failed, one with a response of status 503, whose `cause` is the failure.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`. Default: throws the
+     * error; if the store failed, one with a response of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<Response | undefined>
   }

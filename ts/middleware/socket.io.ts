@@ -9,7 +9,7 @@ import { attachDecision } from './shared/attach.js'
 import { isReset } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
-import { CLIENT_GONE } from './shared/responses.js'
+import { CLIENT_GONE, messageText } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { checkAbsent } from './shared/without-http.js'
 
@@ -51,9 +51,9 @@ export type SocketOptions<K, N extends string, A extends readonly unknown[]> = O
 > &
   KeyOrAddress<K, A> & {
     /**
-     * Called if no decision could be made. Throws, or returns nothing to let the connection or the event
-     * pass. Default: it fails with status 503 if the store failed; otherwise with status 500, or with the error
-     * that a function has thrown.
+     * Called if no decision could be made. Throws, or returns nothing to let the connection or the event pass. Default:
+     * it fails with status 503 if the store failed; otherwise with status 500, or with the error that a function has
+     * thrown.
      */
     readonly onError?: (error: unknown, ...args: A) => Awaitable<void>
   }
@@ -125,8 +125,8 @@ const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
 }
 
 /**
- * Limits connections, by the client's address unless there is a `key`. A refused client gets
- * `connect_error` with {@link SocketRefusal} as `error.data`. The decision is `socket.data.rateLimit`.
+ * Limits connections, by the client's address unless there is a `key`. A refused client gets `connect_error` with
+ * {@link SocketRefusal} as `error.data`. The decision is `socket.data.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -151,10 +151,9 @@ export function limitConnections<K, N extends string, S extends SocketLike = Soc
 }
 
 /**
- * Limits the events that clients send, by their address unless there is a `key`. A refused event does not
- * reach its listeners. If it expects an acknowledgement, that is {@link SocketRefusal}; otherwise the
- * socket emits `error` on the server, with it as `error.data`. The decision on the latest event is
- * `socket.data.rateLimit`.
+ * Limits the events that clients send, by their address unless there is a `key`. A refused event does not reach its
+ * listeners. If it expects an acknowledgement, that is {@link SocketRefusal}; otherwise the socket emits `error` on the
+ * server, with it as `error.data`. The decision on the latest event is `socket.data.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -234,7 +233,7 @@ async function refusalOf<A extends readonly unknown[]>(
   }
 }
 
-/** What a client learns of an error of the program. */
+/** The answer to a client for an error of the program. */
 const PROGRAM_ERROR: SocketRefusal = { status: 500, message: 'Internal Server Error' }
 
 /** Answers an event, and returns whether it expects an answer. Without one its client would wait. */
@@ -248,6 +247,5 @@ function acknowledge(event: SocketEvent, answer: SocketRefusal): boolean {
 }
 
 function errorOf(data: SocketRefusal): Error {
-  const { message } = data
-  return Object.assign(new Error(typeof message === 'string' ? message : JSON.stringify(message)), { data })
+  return Object.assign(new Error(messageText(data.message)), { data })
 }

@@ -3,34 +3,27 @@ import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
 import type { Awaitable, KeyRequired, RateLimitOptions, RequestEnd } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
-import { CLIENT_GONE, refusalCodeOf } from '../shared/responses.js'
+import { CLIENT_GONE, messageText, refusalCodeOf } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
 
-/**
- * An operation that is about to run.
- *
- * @typeParam C - The context of the server.
- */
+/** An operation that is about to run. `C` is the context of the server. */
 export interface GraphqlCall<C = unknown> extends GraphqlOperation {
   /** The context that resolvers get. */
   readonly context: C
 }
 
-/**
- * The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because the context is that of
- * your server.
- */
+/** The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because each server has its own context. */
 export type GraphqlRateLimitOptions<K = string, N extends string = string, C = unknown> = Omit<
   RateLimitOptions<K, N, [call: GraphqlCall<C>], never>,
   'problemDetails'
 > &
   KeyRequired<K, [call: GraphqlCall<C>]> & {
     /**
-     * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default:
-     * a `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503 if the store failed, whose `cause` is the
-     * failure; other errors are thrown unchanged.
+     * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default: a
+     * `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503 if the store failed, whose `cause` is the failure;
+     * other errors are thrown unchanged.
      */
     readonly onError?: (error: unknown, call: GraphqlCall<C>) => Awaitable<void>
   }
@@ -38,7 +31,6 @@ export type GraphqlRateLimitOptions<K = string, N extends string = string, C = u
 /** The form in which a server expects the headers of an error. */
 export type HeadersForm = (headers: ReadonlyMap<string, string>) => unknown
 
-/** The result of a check. */
 export interface CheckedOperation {
   /** The error of an operation that does not run. */
   readonly error: GraphQLError | undefined
@@ -53,7 +45,7 @@ export interface GraphQLErrorLike {
 
 const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   name: 'tollgate/graphql',
-  // Servers create a context for each operation, also for those of a batch.
+  // Servers create a context for each operation, also of a batch.
   requestOf: (call) => contextOf(call) ?? call,
   isGone: (call) => {
     const { signal, response } = clientOf(call)
@@ -71,16 +63,13 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   },
 }
 
-/** Decides on operations: the part of the plugins that does not depend on the server. */
+/** The part of the plugins that does not depend on the server. */
 export class OperationLimiter {
   readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
   readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
   readonly #headersForm: HeadersForm
 
-  /**
-   * @param where - The name of the plugin's function, for messages.
-   * @throws {TollgateError} `INVALID_OPTION`
-   */
+  /** @param where - The name of the plugin's function, for messages. */
   constructor(where: string, options: unknown, headersForm: HeadersForm) {
     checkAbsent(where, options, ['problemDetails', 'handler'], 'a refusal is a GraphQLError')
     this.#requestLimiter = new RequestLimiter(where, options, ADAPTER)
@@ -149,28 +138,25 @@ export class OperationLimiter {
     members: object = {},
   ): GraphQLError {
     const http = { status, headers: this.#headersForm(headers) }
-    const text = typeof message === 'string' ? message : JSON.stringify(message)
-    // Servers declare what `http` contains, each for itself.
+    // Each server declares the type of `http`.
     const extensions = { code, ...members, http } as GraphQLErrorExtensions
-    return new GraphQLError(text, { extensions })
+    return new GraphQLError(messageText(message), { extensions })
   }
 }
 
-/** The status of a response with these errors. */
 function statusOf(errors: readonly GraphQLErrorLike[] | undefined): number {
   const [error] = errors ?? []
   const status = error?.extensions?.http?.status
   return error === undefined ? 200 : typeof status === 'number' ? status : 500
 }
 
-/** What a context tells about the client: of Yoga, of Mercurius, or of one that has Express's response. */
+/** The client by a context of Yoga, of Mercurius, or of a server whose context has Express's response. */
 function clientOf(call: GraphqlCall): { readonly signal?: AbortSignal | undefined; readonly response?: NodeExchange } {
   const { request, reply, res } = (contextOf(call) ?? {}) as ServerContext
   const response = reply?.raw ?? res
   return { signal: request?.signal, ...(typeof response?.once === 'function' && { response }) }
 }
 
-/** The parts of a server's context that tell about the client. */
 interface ServerContext {
   readonly request?: { readonly signal?: AbortSignal }
   readonly reply?: { readonly raw?: NodeExchange }

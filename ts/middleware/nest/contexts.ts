@@ -6,7 +6,7 @@ import type { NodeSocket } from '../shared/node-client.js'
 import type { FastifyReplyLike, NodeRequest, NodeResponse } from '../shared/node-response.js'
 import type { NestContextOptions } from './options.js'
 
-/** The part of a connection that ends a delay. */
+/** The part of a connection that shows whether its client has gone. */
 interface ClientConnection extends NodeSocket {
   /** Of a socket of Socket.IO, which has another event. */
   readonly disconnected?: boolean
@@ -25,7 +25,6 @@ export interface NestRequest extends Partial<Pick<NodeRequest, 'headers'>>, Clie
 /** The state of a WebSocket that is closing. */
 const CLOSING = 2
 
-/** The request of a context. */
 export function requestIn(context: ExecutionContext, { requestOf }: NestContextOptions): NestRequest {
   const type = context.getType<string>()
   if (type === 'http') {
@@ -64,7 +63,7 @@ export function isDisconnected(request: NestRequest): boolean {
   return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState >= CLOSING)
 }
 
-/** The signals of connections. The messages of a connection share one, and so one listener. */
+/** The signals of connections. The messages of a connection share one signal, and so one listener. */
 const signals = new WeakMap<ClientConnection, AbortSignalLike>()
 
 /** A signal that is aborted when a client disconnects; never, if its connection is unknown. */
@@ -84,7 +83,7 @@ export function connectionSignal(request: NestRequest): AbortSignalLike {
   return controller.signal
 }
 
-/** Whether a value is an object, and no promise, which is a mistake here. */
+/** Whether a value is an object, and not a promise of one, which is a mistake here. */
 function isObject(value: unknown): value is NestRequest {
   return typeof value === 'object' && value !== null && !('then' in value)
 }

@@ -8,8 +8,8 @@ interface Count {
 }
 
 /**
- * The counts of a request: private fields of the framework's request object, which code that lists
- * or copies its properties does not see. A `WeakMap` would take several times as long.
+ * The counts of a request: private fields of the framework's request object, which code that lists or copies its
+ * properties does not see. A `WeakMap` would take several times as long.
  */
 class CountedRequest extends ReturnOverride {
   readonly #counts: Count[]
@@ -24,10 +24,7 @@ class CountedRequest extends ReturnOverride {
   }
 }
 
-/**
- * Remembers that a limiter has counted a request, and returns whether it had already counted it with
- * the same key and cost.
- */
+/** Remembers that a limiter has counted a request. Returns whether it did so before, with the same key and cost. */
 export function isCountedAgain(request: object, limiter: object, key: unknown, cost: number): boolean {
   const counts = CountedRequest.countsOf(request)
   if (counts === undefined) {
@@ -39,7 +36,6 @@ export function isCountedAgain(request: object, limiter: object, key: unknown, c
   return isAgain
 }
 
-/** Compares strings, and objects of strings. */
 function areEqual(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) {
     return one === other

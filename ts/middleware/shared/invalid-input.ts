@@ -1,24 +1,15 @@
 import { TollgateError } from '../../api/error.js'
 import type { InvalidInputAnswer } from './options.js'
 
-/**
- * A user's function that the limiter calls for a request.
- *
- * @hidden
- */
+/** A user's function that the limiter calls for a request. @hidden */
 export type RequestFunction = 'skip' | 'key' | 'cost' | 'tier'
 
-/**
- * The errors that JavaScript itself throws for an unexpected value. Compared by name, because each
- * realm has its own classes.
- */
+/** The errors that JavaScript throws for an unexpected value, by name, because each realm has its own classes. */
 const NATIVE_ERRORS: readonly unknown[] = ['TypeError', 'RangeError', 'SyntaxError', 'URIError']
 
 /**
- * Whether an error means that no key or cost can be made from a request.
- *
- * An error with a status was made to be the answer. An error with a cause reports a failure behind
- * it, such as the `TypeError` of a `fetch`. Both are the user's own errors.
+ * Whether an error means that no key or cost can be made from a request. An error with a status was made to be the
+ * answer, and one with a cause reports a failure behind it: both are the user's own errors.
  *
  * @param thrownBy - The function that threw it; `undefined` if the limiter did.
  */
@@ -35,8 +26,8 @@ export function isInvalidInput(error: unknown, thrownBy: RequestFunction | undef
 }
 
 /**
- * The reason why no key or cost could be made, for a warning. It contains the place of a native
- * error, and not its message, which may quote the request.
+ * The reason why no key or cost could be made, for a warning. It has the place of a native error, and not its message,
+ * which may quote the request.
  */
 export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined): string {
   if (TollgateError.is(error)) {

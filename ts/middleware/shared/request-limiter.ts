@@ -29,10 +29,7 @@ import {
 } from './responses.js'
 import { isStoreFailure } from './store-failure.js'
 
-/**
- * The framework's part of a middleware. `A` is the arguments that the framework passes for a
- * request; users' functions receive the same.
- */
+/** A framework for the limiter. `A` is the arguments that it passes for a request, also to users' functions. */
 export interface FrameworkAdapter<A extends readonly unknown[]> {
   /** The module's name, for warnings. */
   readonly name: string
@@ -50,17 +47,15 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly requestOf?: (...args: A) => object
   /** Whether a request can get no answer any more: it was answered, or its client has gone. */
   readonly isGone: (...args: A) => boolean
-  /** Whether the client's connection was reset, although {@link isGone} does not know it yet. */
+  /** Whether the client's connection was reset, although {@link isGone} is still false. */
   readonly isReset?: (...args: A) => boolean
   /** Returns a signal that is aborted when the client disconnects. Called only for `delay`. */
   readonly signalOf: (...args: A) => AbortSignalLike
-  /** Attaches a decision to a request. */
   attach(property: string, decision: Decision, ...args: A): void
   /** Returns a promise to await before the decision. */
   readonly readBarrier?: () => Promise<void>
 }
 
-/** The outcome of a check. */
 export type RequestOutcome =
   /** The request passes. It has no decision if it is not limited. */
   | { readonly kind: 'pass'; readonly decision: Decision | undefined; readonly tier?: string | undefined }
@@ -84,23 +79,19 @@ const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 const GONE: RequestOutcome = { kind: 'gone' }
 
 /**
- * Decides on requests: the part of a middleware that does not depend on a framework.
- *
- * A middleware calls {@link check}, writes the headers, and acts on the outcome.
+ * The part of a middleware that does not depend on a framework. A middleware calls {@link check}, writes the headers,
+ * and acts on the outcome.
  */
 export class RequestLimiter<A extends readonly unknown[]> {
   readonly #options: CheckedOptions<A>
   readonly #adapter: FrameworkAdapter<A>
-  /** The writers of headers by tier, and the policies that they write. */
+  /** The writers of headers by tier, with the policies for which they were made. */
   readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
   /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
-  /**
-   * @param where - The name of the middleware's function, for messages.
-   * @throws {TollgateError} `INVALID_OPTION`
-   */
+  /** @param where - The name of the middleware's function, for messages. */
   constructor(where: string, options: unknown, adapter: FrameworkAdapter<A>) {
     this.#options = checkedOptions(where, options, adapter.addressOf !== undefined, adapter.optionNames)
     this.#adapter = adapter
@@ -113,11 +104,9 @@ export class RequestLimiter<A extends readonly unknown[]> {
   }
 
   /**
-   * Decides on a request. Errors of `onRefused` and `onInvalidInput` reject; all other errors
-   * become an outcome.
+   * Decides on a request. Errors of `onRefused` and `onInvalidInput` reject; all other errors become an outcome.
    *
-   * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the
-   * request's own.
+   * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the request's own.
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
     const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
@@ -212,7 +201,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: observe ? 'pass' : 'refuse', decision, tier: requestTier }
   }
 
-  /** Writes the headers of an outcome. */
   write(outcome: RequestOutcome, set: SetHeader): void {
     const { headers } = this.#options
     if (headers === false || !('decision' in outcome) || outcome.decision === undefined) {
@@ -227,7 +215,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** The response to a refused request. */
   async refusalFor(decision: NotAllowed, args: A): Promise<OwnResponse> {
     const { limiter, message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
     const [status, text] =
@@ -290,7 +277,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** The writer for a tier's policies, which an update replaces. */
+  /** The writer for the policies of a tier. An update replaces these. */
   #writerFor(headers: readonly HeaderForm[], tier: string | undefined): HeaderWriter {
     const { limiter } = this.#options
     const policies = tier === undefined ? limiter.policies : (limiter.tiers?.[tier] ?? limiter.policies)
@@ -303,7 +290,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return writer
   }
 
-  /** Handles a request from which no key or cost can be made. */
   async #invalid(
     error: unknown,
     thrownBy: RequestFunction | undefined,
@@ -333,7 +319,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: 'invalid', decision: undefined, response: invalidInputResponse(answer, problemDetails), answer }
   }
 
-  /** Warns if the same limiter has counted the request before. */
   #checkCount(args: A, key: unknown, cost: number): void {
     if (this.#warnings.has('TOLLGATE_COUNTED_TWICE')) {
       return
@@ -349,7 +334,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** Warns of an error that the answer does not tell, and that not every framework logs. */
+  /** Warns of an error that the answer does not contain, and that not every framework logs. */
   #warnOfFailure(error: unknown): void {
     if (TollgateError.is(error) && !this.#hasOnError) {
       const status = isStoreFailure(error) ? 503 : 500

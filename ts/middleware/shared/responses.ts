@@ -9,13 +9,10 @@ export interface OwnResponse {
   readonly type?: 'application/problem+json' | undefined
 }
 
-/** The status of a refusal because of a cost that can never fit: "Content Too Large". */
 export const IMPOSSIBLE_STATUS = 413
 
-/** The default body of a refusal. */
 export const REFUSAL_MESSAGE = 'Too many requests, please try again later.'
 
-/** The default body of a refusal because of a cost that can never fit. */
 export const IMPOSSIBLE_MESSAGE =
   'This request costs more than its limit can ever allow. Do not send it again unchanged.'
 
@@ -24,16 +21,12 @@ export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again late
 
 const INVALID_MESSAGE = 'Bad Request'
 
-/** The answer for a client that has gone, where there must be one. Servers log this status for it. */
+/** The answer to a client that has gone, where there must be one. Servers log this status for it. */
 export const CLIENT_GONE: OwnResponse = { status: 499, message: 'Client Closed Request' }
 
-/** The registry of the problem types that the drafts define. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
 
-/**
- * The response to a request from which no key or cost can be made, from the return value of
- * `onInvalidInput`.
- */
+/** The response to a request from which no key or cost can be made. `answer` is what `onInvalidInput` returned. */
 export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnResponse {
   const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
   const status = statusCode ?? 400
@@ -45,12 +38,7 @@ export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnRe
   return problem({ type: 'about:blank', ...title, status }, message)
 }
 
-/**
- * The response to a refused request.
- *
- * @param message - The configured body.
- * @param itemNameOf - The name of a limit in the headers.
- */
+/** The response to a refused request. `message` is the configured body; `itemNameOf` is the name in headers. */
 export function refusalResponse(
   decision: NotAllowed,
   status: number,
@@ -63,13 +51,17 @@ export function refusalResponse(
   }
   const limitCount = Object.keys(decision.policies).length
   const violated = violatedBy(decision).map((name) => itemNameOf(name, limitCount))
-  const members = { ...problemTypeOf(decision), status, 'violated-policies': violated }
-  return problem(members, message)
+  return problem({ ...problemTypeOf(decision), status, 'violated-policies': violated }, message)
 }
 
 /** The name of a refusal in protocols whose errors have codes in place of statuses. */
 export function refusalCodeOf({ source, status }: NotAllowed) {
   return source === 'none' ? 'SERVICE_UNAVAILABLE' : status === 'impossible' ? 'PAYLOAD_TOO_LARGE' : 'TOO_MANY_REQUESTS'
+}
+
+/** A message as a text, for protocols whose errors have one. */
+export function messageText(message: unknown): string {
+  return typeof message === 'string' ? message : JSON.stringify(message)
 }
 
 /** A problem of RFC 9457. A text becomes its `detail`; the members of an object are added. */

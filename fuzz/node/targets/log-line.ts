@@ -4,7 +4,7 @@
  */
 import { isKey, keySpecOf } from '../../../ts/cli/simulate/log/key.js'
 import { FIELDS, type LogFormat, LogLine } from '../../../ts/cli/simulate/log/line.js'
-import { shownTime } from '../../../ts/cli/simulate/log/times.js'
+import { shownTime } from '../../../ts/cli/format.js'
 
 export const maxLength = 4_096
 

@@ -90,7 +90,7 @@ async function startProcesses(store: RedisUrl): Promise<readonly DemoServer[]> {
   return started
 }
 
-/** Draws the run: live on a terminal that is large enough, otherwise one line for each client and second. */
+/** Draws the run: live on a terminal that is large enough, otherwise a line for each client and second. */
 function startScreen(stateAt: (isOver: boolean) => DemoState, terminal: Terminal) {
   const { stdout, env } = terminal
   const { columns = 80, rows = 24 } = stdout

@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { formatDuration, formatNumber, formatShare } from '../format.js'
 import { type Connection, withRedis } from '../redis/connect/connection.js'
 import {
-  parseDuration,
+  durationOption,
   parser,
   type RedisCommandOptions,
   type SampleOptions,
@@ -64,22 +64,19 @@ Examples:
   npx tollgate top redis://localhost --prefix api
   npx tollgate top --prefix api --policy 'fixedWindow limit=100 window=1m' --most 50 --for 30s --format json`
 
-/** `tollgate top`: lists the hottest keys. */
 export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('top')
     .summary('list the hottest keys of a limiter, from a sample')
     .description('Lists the hottest keys of a limiter. Read-only.')
   withPolicyOptions(withEndpointOptions(command), '; default: those that limiters have registered')
     .optionsGroup('The list:')
-    .addOption(
-      new Option('--most <n>', 'how many keys to list').default(20).argParser(parser(wholeNumberIn(1, 10_000))),
-    )
+    .option('--most <n>', 'how many keys to list', parser(wholeNumberIn(1, 10_000)), 20)
     .addOption(new Option('--by <measure>', 'what to rank by').choices(['share', 'used']))
   return withSampleOptions(command)
     .addOption(
-      new Option('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given')
-        .preset('2s')
-        .argParser(parser(parseDuration)),
+      durationOption('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given').preset(
+        '2s',
+      ),
     )
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: TopOptions) => {
@@ -205,7 +202,6 @@ function formatTop(
   return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${formatSample(sample)}\n${formatNotes(result, config)}`
 }
 
-/** The colour of a used share: from 80 % on a key is near its limit. */
 function shareStyle(share: number): 'green' | 'yellow' | 'red' {
   return share >= 1 ? 'red' : share >= 0.8 ? 'yellow' : 'green'
 }

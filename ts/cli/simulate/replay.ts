@@ -10,18 +10,13 @@ import { type KeyKinds, ReplayLimiter } from './replay-limiter.js'
 import type { RefusalTally } from './tally.js'
 import { Timeline } from './timeline.js'
 
-/** A log with the options for reading it. */
 export interface AccessLog {
   readonly files: readonly string[]
   readonly stdin: Readable
   readonly format: LogFormat
   readonly timeField: string | undefined
-  /**
-   * The key of each kind: the first belongs to policies without `per`, the others to key
-   * dimensions.
-   */
+  /** The key of each kind: the first belongs to policies without `per`, the others to key dimensions. */
   readonly keys: readonly KeySpec[]
-  /** The kind of key for a key dimension. */
   readonly kindOf: (dimension: string | undefined) => number
   readonly cost: KeySpec | undefined
   /** The distance behind the newest line within which a line is sorted, in milliseconds. */
@@ -34,13 +29,11 @@ export interface LogPosition {
   readonly line: number
 }
 
-/** The counts of a log's lines. */
 export interface LogSummary {
   lines: number
   /** Lines with a time. */
   requests: number
   broken: number
-  /** The first of the broken lines. */
   readonly firstBroken: (LogPosition & { readonly reason: string })[]
   /** Requests with an unreadable cost. They count as 1. */
   withoutCost: number
@@ -50,7 +43,6 @@ export interface LogSummary {
   to: number
 }
 
-/** The result of a replay. */
 export interface ReplayResult {
   readonly summary: LogSummary
   readonly order: ReorderBuffer
@@ -60,12 +52,7 @@ export interface ReplayResult {
 
 const MAX_REPORTED_BROKEN = 10
 
-/**
- * Replays a log through policies. Each policy has its own limiter.
- *
- * @param progress - Called with the number of bytes read.
- * @param peaks - Count the keys of the first kind.
- */
+/** Replays a log through policies. Each policy has its own limiter. `peaks` count the keys of the first kind. */
 export async function replay(
   log: AccessLog,
   policies: readonly (readonly [policy: LimiterPolicies, tally: RefusalTally])[],
@@ -119,7 +106,6 @@ const RETURN = 13
 /** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
 
-/** Turns the lines of a log into requests. */
 class LogReader {
   readonly #line: LogLine
   readonly #keys: Uint32Array
@@ -135,7 +121,6 @@ class LogReader {
     this.#keys = new Uint32Array(tables.length)
   }
 
-  /** Reads the lines of a chunk. */
   read(file: string, text: string, isAscii: boolean): void {
     let start = 0
     while (start < text.length) {

@@ -1,5 +1,3 @@
-import { minuteOf } from './log/times.js'
-
 /** Refusals over time. The times must not decrease. */
 export class Refusals {
   count = 0
@@ -17,7 +15,7 @@ export class Refusals {
       this.first = time
     }
     this.last = time
-    const minute = minuteOf(time)
+    const minute = time - (time % 60_000)
     if (minute !== this.#minute) {
       this.#minute = minute
       this.#inMinute = 0
@@ -33,15 +31,8 @@ export class Refusals {
 export interface RefusalTally {
   /** Requests on which the limiter decided: those that have the keys which the policy counts by. */
   decided: number
-  /** Requests that were refused. */
   refused: number
-  /**
-   * Records a refusal.
-   *
-   * @param limit - The limit that refused.
-   * @param kind - The kind of key that the limit counts by; -1 if it counts all calls together.
-   * @param key - The number of the key.
-   */
+  /** `kind` is that of the key by which the limit counts; -1 if it counts all calls together. */
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void
 }
 
@@ -52,9 +43,7 @@ export class ReportTally implements RefusalTally {
   /** Refused requests whose cost exceeds the limit. They would be refused at any time. */
   impossible = 0
   readonly all = new Refusals()
-  /** Refusals by limit. */
   readonly byLimit = new Map<string, number>()
-  /** Refusals by the kind and the number of the key. */
   readonly byKey = new Map<number, Map<number, Refusals>>()
 
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void {

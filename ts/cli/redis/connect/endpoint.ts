@@ -4,7 +4,6 @@ import { parseRedisUrl } from '../../../backends/redis/url.js'
 import { environmentError, usageError } from '../../failure.js'
 import type { Terminal } from '../../terminal.js'
 
-/** The options for the address of Redis and for TLS. */
 export interface EndpointOptions {
   readonly urlFile?: string
   readonly sentinel?: string
@@ -17,17 +16,15 @@ export interface EndpointOptions {
   readonly serverName?: string
 }
 
-/** The address of Redis. */
-export interface RedisEndpoint {
+interface RedisEndpoint {
   /** Options for a store. For a cluster they hold only the one node that is known so far. */
   readonly options: RedisStoreOptions
   /** Whether other users of this machine can read the password in the list of processes. */
   readonly isExposed: boolean
 }
-
 /**
- * Reads the address of Redis from the command line, from a file, or from `REDIS_URL`. The list of
- * processes does not show the latter two. No message contains any part of the URL.
+ * Reads the address of Redis from the command line, from a file, or from `REDIS_URL`. The list of processes does not
+ * show the latter two. No message contains any part of the URL.
  */
 export function redisEndpointOf(
   url: string | undefined,
@@ -78,7 +75,7 @@ export function redisEndpointOf(
   return { options: { ...server, ...common }, isExposed }
 }
 
-/** The options for a server that has turned out to be a node of a cluster. */
+/** The options for a server that is a node of a cluster. */
 export function clusterOptions(
   options: RedisStoreOptions,
   masters: readonly string[],

@@ -7,9 +7,8 @@ import { environmentError } from '../../failure.js'
 
 /** A chunk of whole lines of a log. */
 export interface LogChunk {
-  /** One character for each byte (latin1). Only the few parts that need it are decoded as UTF-8. */
+  /** One character for each byte (latin1). Only the parts that need it are decoded as UTF-8. */
   readonly text: string
-  /** Whether the text is ASCII, so that nothing needs decoding. */
   readonly isAscii: boolean
   /** Bytes of the file, before decompression, that have been read since the previous chunk. */
   readonly bytes: number
@@ -17,10 +16,7 @@ export interface LogChunk {
 
 const CHUNK_BYTES = 1 << 20
 
-/**
- * Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any
- * file.
- */
+/** Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any file. */
 const MAX_LINE_BYTES = 1 << 20
 
 const NEWLINE = 10
@@ -28,12 +24,7 @@ const NEWLINE = 10
 /** The file name that means the standard input. */
 export const STDIN = '-'
 
-/**
- * Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's
- * name.
- *
- * @throws {CommandFailure} if the file cannot be read.
- */
+/** Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's name. */
 export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<LogChunk> {
   let bytes = 0
   const counted = (chunk: Buffer): Buffer => {
@@ -62,7 +53,6 @@ function chunkOf(lines: Buffer, bytes: number): LogChunk {
   return { text: lines.toString('latin1'), isAscii: isAscii(lines), bytes }
 }
 
-/** The total size of the files in bytes; `undefined` if the standard input is one of them. */
 export async function bytesOf(files: readonly string[]): Promise<number | undefined> {
   let total = 0
   for (const file of files) {

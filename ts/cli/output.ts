@@ -12,10 +12,7 @@ const OPEN_FILE = /^\/(?:dev\/(?:std(?<name>out|err)|fd\/(?<fd>\d+))|proc\/self\
 /** The most symbolic links of a path, as on Linux. */
 const MAX_LINKS = 40
 
-/**
- * Prints a result or writes it to a file. A regular file is replaced atomically. A symbolic link stays, and the file
- * that it names is replaced. A device or a FIFO gets the text.
- */
+/** Prints a result or writes it to a file. A regular file is replaced atomically, also behind a symbolic link. */
 export async function writeResult(text: string, file: string | undefined, terminal: Terminal): Promise<void> {
   if (file === undefined) {
     terminal.stdout.write(text)

@@ -38,10 +38,7 @@ export function paintFor({ stdout, env }: Terminal): Paint {
   }
 }
 
-/**
- * Characters that a terminal would interpret, or that would make a text look different: control characters, marks of
- * the direction of writing, characters without width, unpaired surrogates.
- */
+/** Characters that a terminal would interpret, and those that are invisible or change the direction of writing. */
 const HOSTILE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
 /** Escapes a text for printing. Logs and keys contain whatever clients send. */

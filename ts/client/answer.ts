@@ -5,7 +5,6 @@ export type AttemptResult =
   | { readonly isError: false; readonly value: unknown }
   | { readonly isError: true; readonly error: unknown }
 
-/** The answer of a server in the result of an attempt. */
 export interface Answer {
   /** The HTTP status; `undefined` without an HTTP answer. */
   readonly status: number | undefined

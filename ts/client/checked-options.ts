@@ -10,7 +10,6 @@ import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
 /** A day. */
 const MAX_MS = 86_400_000
 
-/** The checked `ClientOptions`. */
 export type CheckedClientOptions = ReturnType<typeof clientOptionsOf>
 
 const CLIENT_OPTIONS = [
@@ -29,7 +28,6 @@ const CLIENT_OPTIONS = [
   'clock',
 ] as const
 
-/** Checks `ClientOptions`. */
 export function clientOptionsOf(value: unknown) {
   const options = optionsOf('INVALID_OPTION', 'OutgoingClient', value, CLIENT_OPTIONS)
   const { limiter, key, maxWaitMs = 60_000, maxQueued = 1_000, ageing = '1s', clock } = options
@@ -109,10 +107,8 @@ function budgetOf(value: unknown): number | false {
   return value
 }
 
-/** The checked `ScheduleOptions`. */
 export type CheckedCall = ReturnType<typeof scheduleOptionsOf>
 
-/** The values for options of a call that are not given. */
 type CallDefaults = Pick<CheckedClientOptions, 'key' | 'maxWaitMs' | 'attemptTimeoutMs' | 'shouldRetry'> & {
   readonly isIdempotent: boolean
 }
@@ -129,7 +125,6 @@ const CALL_OPTIONS = [
   'shouldRetry',
 ] as const
 
-/** Checks `ScheduleOptions` of the method `where`. */
 export function scheduleOptionsOf(where: string, value: unknown, defaults: CallDefaults) {
   const options = optionsOf('INVALID_OPTION', where, value ?? {}, CALL_OPTIONS)
   const { key = defaults.key, priority = 0, cost = 1, signal, tier } = options
@@ -149,7 +144,6 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
   }
 }
 
-/** Checks `CloseOptions`. */
 export function closeTimeoutOf(value: unknown): number | undefined {
   // A listener for a signal of the process receives its name.
   const options = typeof value === 'string' ? {} : (value ?? {})

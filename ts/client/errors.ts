@@ -17,7 +17,6 @@ export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall
   return new TollgateError('ATTEMPT_TIMEOUT', message, { attempts: attempt, charged: 'unknown' })
 }
 
-/** The error of a call that cannot wait for its turn. */
 export function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
   const { maxWaitMs, cost } = call
   const isImpossible = decision?.status === 'impossible'

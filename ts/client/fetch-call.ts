@@ -3,7 +3,6 @@ import { invalid } from '../input/options.js'
 import { isIdempotentRequest } from './retry.js'
 
 export interface FetchCall {
-  /** The host of the URL; `undefined` if it has none. */
   readonly host: string | undefined
   readonly signal: AbortSignalLike | undefined
   readonly isIdempotent: boolean
@@ -12,7 +11,6 @@ export interface FetchCall {
   send(signal: AbortSignalLike): Promise<unknown>
 }
 
-/** The parts of a request, or of the options of `fetch`. */
 interface RequestParts {
   readonly url?: unknown
   readonly method?: unknown
@@ -47,7 +45,6 @@ export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | un
   }
 }
 
-/** A function that sends requests, as `fetch`. */
 type FetchSender = (input: unknown, init: unknown) => Promise<unknown>
 
 function hostOf(url: unknown): string | undefined {

@@ -1,6 +1,5 @@
 import { boundedDelay, resetDelayOf, secondsOf } from './server-times.js'
 
-/** The code `RESOURCE_EXHAUSTED` of gRPC. */
 const RESOURCE_EXHAUSTED = 8
 
 /** The key of the metadata with a `google.rpc.Status`. Its details may have a `RetryInfo`. */

@@ -1,7 +1,4 @@
-/**
- * A binary heap: the first item by an order. Adding, taking and removing an item cost O(log n). Each item holds its own
- * place, so that it can be removed.
- */
+/** A binary heap. All operations cost O(log n). Each item holds its own index, so that it can be removed. */
 export class Heap<Place extends string, T extends { [place in Place]: number }> {
   readonly #isBefore: (one: T, other: T) => boolean
   readonly #place: Place
@@ -26,7 +23,6 @@ export class Heap<Place extends string, T extends { [place in Place]: number }> 
     return this.#items[0]
   }
 
-  /** Takes the first item. */
   take(): T | undefined {
     const first = this.#items[0]
     if (first !== undefined) {
@@ -35,7 +31,6 @@ export class Heap<Place extends string, T extends { [place in Place]: number }> 
     return first
   }
 
-  /** Removes an item of this heap. */
   remove(item: T): void {
     const index = item[this.#place]
     const last = this.#items.pop() as T

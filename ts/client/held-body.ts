@@ -2,10 +2,7 @@ import type { PermitSignal } from '../api/permit.js'
 import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 
-/**
- * The bytes that are read before the caller reads. A body that is not longer ends when the server has sent it, also if
- * nobody reads it.
- */
+/** The bytes that are read before the caller reads. A body that is not longer ends also if nobody reads it. */
 const READ_AHEAD = 65_536
 
 /** The time after which a longer body counts as ended if nobody reads it, in milliseconds. */
@@ -77,10 +74,7 @@ export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): u
   return withPropertiesOf(value, new Response(body, { headers: value.headers }))
 }
 
-/**
- * Reads the next chunk that has bytes; `undefined` at the end. It is copied, because a stream of bytes takes over the
- * memory of each chunk.
- */
+/** A copy of the next chunk with bytes; `undefined` at the end. A byte stream takes the memory of its chunks. */
 async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     if (!ArrayBuffer.isView(read.value)) {

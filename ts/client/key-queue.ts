@@ -22,10 +22,8 @@ const MIN_PAUSE_MS = 5
  */
 const CHECK_MS = 5_000
 
-/** The functions of a client for its queues. */
 export interface QueueClient {
   readonly ask: AskForTurn
-  /** Previews the decision on a call. */
   readonly peek: (key: unknown, need: TurnNeed) => Promise<Decision>
   readonly time: WaitingTime
   start(call: ScheduledCall, turn: Turn): void
@@ -35,7 +33,6 @@ export interface QueueClient {
   onIdle(): void
 }
 
-/** A request for a turn under way. */
 interface Ask extends TurnNeed {
   readonly controller: AbortController
 }

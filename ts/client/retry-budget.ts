@@ -1,6 +1,5 @@
 const SLICE_MS = 10_000
 
-/** The slices of a minute. */
 const SLICES = 6
 
 /** The retries that a minute may have in any case. */
@@ -13,10 +12,7 @@ interface Slice {
   retries: number
 }
 
-/**
- * Bounds the retries of all calls together to a share of the calls of the last minute, so that they do not multiply the
- * load of a server that fails.
- */
+/** Bounds the retries of all calls to a share of the last minute's calls: a server that fails gets little more load. */
 export class RetryBudget {
   readonly #share: number | false
   readonly #slices: Slice[] = Array.from({ length: SLICES }, () => ({ number: -1, calls: 0, retries: 0 }))

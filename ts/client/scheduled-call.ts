@@ -20,12 +20,10 @@ export interface ScheduledCall extends CheckedCall {
   waitsSince: number
 }
 
-/** The time until which a call waits for its turn. */
 export function deadlineOf({ waitsSince, maxWaitMs }: ScheduledCall): number {
   return waitsSince + maxWaitMs
 }
 
-/** The kind of turn that a call needs. */
 export interface TurnNeed {
   readonly cost: number
   readonly tier: string | undefined

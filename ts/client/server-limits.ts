@@ -10,16 +10,12 @@ export interface ServerLimit {
 /** The headers of an answer, by lower-case names. */
 export type HeaderMap = ReadonlyMap<string, string>
 
-/**
- * The name of a header with a reset. The two groups name the limit: `x-ratelimit` and `-tokens` of
- * `x-ratelimit-reset-tokens`.
- */
+/** The name of a header with a reset. The groups of `x-ratelimit-reset-tokens` are `x-ratelimit` and `-tokens`. */
 const RESET = /^(.*rate-?limit.*?)-reset(?:-after)?(-.+)?$/
 
 /** The longest name of such a header: servers choose the names, and a pattern takes long for long ones. */
 const MAX_NAME = 100
 
-/** Reads the headers of `fetch`, of Node.js and of HTTP clients. */
 export function headerMapOf(headers: unknown): HeaderMap {
   const map = new Map<string, string>()
   for (const [name, value] of entriesOf(headers)) {
@@ -64,10 +60,7 @@ export function retryAfterOf(headers: HeaderMap, wallMs: number): number | undef
   return boundedDelay(inMillis) ?? inSeconds() ?? boundedDelay(until())
 }
 
-/**
- * The limits that the headers describe: `RateLimit` of draft-ietf-httpapi-ratelimit-headers, and all pairs such as
- * `X-RateLimit-Remaining` and `X-RateLimit-Reset`, with or without the name of a limit.
- */
+/** The limits of `RateLimit`, and of all pairs such as `X-RateLimit-Remaining` and `X-RateLimit-Reset`. */
 export function serverLimitsOf(headers: HeaderMap, wallMs: number): readonly ServerLimit[] {
   const limits = listedLimits(headers.get('ratelimit'))
   for (const [name, text] of headers) {

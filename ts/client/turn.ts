@@ -10,17 +10,14 @@ import { type TurnNeed, turnOptions } from './scheduled-call.js'
 /** The right of one call to start. */
 export interface Turn {
   readonly decision: Allowed
-  /** The signal of its permit, if it has one. */
   readonly signal: PermitSignal | undefined
   /** Whether it came later than an answer of the store. */
   readonly isDelayed: boolean
-  /** Releases the permit of a call that has ended. */
   end(): void
   /** Gives the units of a turn back that no call uses, as far as possible. */
   giveBack(): void
 }
 
-/** A request for a turn. */
 export interface TurnRequest extends TurnNeed {
   readonly key: unknown
   readonly maxWaitMs: number

@@ -8,7 +8,6 @@ import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.
 /** The most calls that leave together in one turn of the event loop. Their callers react in the same turn. */
 const MAX_LEAVING = 256
 
-/** The reason why a call leaves without a turn. */
 export type LeavingReason = 'aborted' | 'late' | 'closed'
 
 interface Waiting {
@@ -32,7 +31,6 @@ interface Signalled {
   readonly onAbort: () => void
 }
 
-/** The functions of a queue for its waiting calls. */
 export interface WaitingCallsOwner {
   readonly time: WaitingTime
   /** A call that cannot wait until this time is late. */
@@ -119,7 +117,6 @@ export class WaitingCalls {
     return undefined
   }
 
-  /** Removes a call, and returns whether it was there. */
   remove(call: ScheduledCall): boolean {
     const waiting = this.#waiting.get(call)
     if (waiting === undefined) {

@@ -86,7 +86,6 @@ export class CallRecorder {
     }
   }
 
-  /** @param millis - The duration; `undefined` if it is not recorded. */
   recordError(error: unknown, millis: number | undefined): void {
     const type = TollgateError.is(error) ? error.code : OTHER
     const attributes = { [ATTRIBUTES.limiter]: this.#name, [ATTRIBUTES.error]: type }

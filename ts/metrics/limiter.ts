@@ -10,7 +10,6 @@ import { ATTRIBUTES, CallRecorder, type InstrumentOptions, optionsFor } from './
 /** A limiter with any keys, policies and store. */
 export type AnyRateLimiter = RateLimiter<never, string, never>
 
-/** A method of a limiter with any arguments. */
 type AnyMethod<T> = (...args: unknown[]) => T
 
 interface RecordedMethods {

@@ -120,12 +120,9 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
     const earlier = (call.ctx as Record<string, unknown>)[property]
     const result = await next({ ctx: isReplaceable(earlier, decision) ? { [property]: decision } : {} })
     if (requestLimiter.mayRefund) {
+      const isAborted = call.signal?.aborted === true
       const status = result.ok ? 200 : getHTTPStatusCodeFromError(result.error)
-      await requestLimiter.refundAtEnd(
-        decision,
-        call.signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status },
-        args,
-      )
+      await requestLimiter.refundAtEnd(decision, args, isAborted, isAborted ? undefined : status)
     }
     // The type of tRPC has no other way to name the added property.
     return result as never

@@ -4,7 +4,6 @@ import { checkCount, optionsOf } from '../input/options.js'
 /** An algorithm with a layout of its states. */
 export type PolicyKind = keyof typeof POLICY_KINDS
 
-/** The numbers of a rate. */
 export interface RateNumbers {
   readonly units: number
   readonly periodMs: number
@@ -15,7 +14,6 @@ export interface RateNumbers {
 /** The numbers of an override, by the names of their options. Durations are in milliseconds. */
 export type OverrideNumbers = Readonly<Record<string, number | readonly OverrideLimit[]>>
 
-/** One limit of a log. */
 export interface OverrideLimit {
   readonly limit: number
   readonly windowMs: number
@@ -30,22 +28,14 @@ export interface ShareScale {
   rateOf(units: number, every: number): { readonly units: number; readonly every: number }
 }
 
-/**
- * An algorithm for the rest of the package, which knows no algorithm by its name. `P` is the type of its policies.
- */
+/** An algorithm for the rest of the package. `P` is the type of its policies. */
 export interface AlgorithmDefinition<P> {
-  /** Checks the options of a policy. */
   readonly create: (options: never) => P
   /** The option with the policy's number of units; absent if it has several such numbers. */
   readonly mainOption?: 'limit' | 'capacity'
-  /**
-   * The kind of a policy and its numbers, in the order that `Policy::from_numbers` in src/policy/mod.rs reads.
-   * Durations are in microseconds.
-   */
+  /** The numbers of a policy as `Policy::from_numbers` in src/policy/mod.rs reads them, times in microseconds. */
   encode(policy: P): readonly [kind: PolicyKind, numbers: readonly number[]]
-  /** See `windowMsOf`. */
   windowMs(policy: P, limit?: string): number
-  /** See `largestCostOf`. */
   largestCost(policy: P, limit?: string): number
   /** The numbers of a share of a policy that differ from the policy's. */
   share(policy: P, scale: ShareScale): Partial<P>

@@ -64,7 +64,6 @@ type KeyForDimensions<S extends string> = [S] extends [never]
       ? { readonly global?: never }
       : { readonly [Dimension in Exclude<S, 'global'>]: string }
 
-/** One of a limiter's policies. */
 export interface PolicyEntry {
   readonly name: string
   readonly policy: Policy
@@ -74,10 +73,8 @@ export interface PolicyEntry {
   readonly isTiered?: boolean
 }
 
-/** One of the limits that decisions report. */
 export interface LimitEntry {
   readonly name: string
-  /** The index of its policy. */
   readonly policy: number
 }
 
@@ -100,7 +97,6 @@ export interface PolicySet {
   readonly isSingle: boolean
   /** The key dimensions, in the order of first use; `undefined` if the key of a call is a string. */
   readonly dimensions: readonly string[] | undefined
-  /** The limits that decisions report, in order. */
   readonly limits: readonly LimitEntry[]
   /** The tier that has these numbers, if there are tiers. */
   readonly tier?: string
@@ -114,7 +110,6 @@ export interface PolicySet {
 
 const MAX_POLICIES = 8
 
-/** The most limits that a decision reports. */
 const MAX_LIMITS = 16
 
 /** The options of a policy, by the names here and in other packages. */
@@ -165,7 +160,6 @@ export function policySetsOf(value: unknown): readonly PolicySet[] {
   })
 }
 
-/** The policies with tiers among several by name. */
 function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
   if (typeof value !== 'object' || value === null || isPolicyLike(value)) {
     return []
@@ -175,7 +169,6 @@ function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
   )
 }
 
-/** @param tiered - The names of the policies with tiers. */
 function withTier(policySet: PolicySet, tier: string, tiered: readonly string[]): PolicySet {
   const policies = policySet.policies.map((entry) => ({ ...entry, isTiered: tiered.includes(entry.name) }))
   return { ...policySet, policies, tier }

@@ -30,7 +30,6 @@ export type Policy<S extends string = string> =
   | SlidingWindowPolicy<S>
   | TokenBucketPolicy<S>
 
-/** The algorithms. */
 export const ALGORITHMS: {
   readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>
 } = {
@@ -58,7 +57,6 @@ export function limitNamesOf(policy: Policy): readonly string[] | undefined {
   return policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits) : undefined
 }
 
-/** Whether a value names its algorithm, as policies do. */
 export function isPolicyLike(value: unknown): value is { readonly algorithm: string } {
   return typeof value === 'object' && value !== null && 'algorithm' in value && typeof value.algorithm === 'string'
 }

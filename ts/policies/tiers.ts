@@ -13,7 +13,6 @@ export interface TieredPolicy<P extends Policy = Policy, T extends string = stri
   readonly tiers: { readonly [Tier in T]: P }
 }
 
-/** The most tiers of a policy. */
 export const MAX_TIERS = 1_000
 
 /**
@@ -44,7 +43,6 @@ export function tiers<P extends Policy, const T extends string>(
   return tieredPolicyOf({ tiers }) as TieredPolicy<P, T>
 }
 
-/** Whether a value has tiers. */
 export function isTieredLike(value: unknown): value is { readonly tiers: unknown } {
   return typeof value === 'object' && value !== null && 'tiers' in value && !isPolicyLike(value.tiers)
 }

@@ -97,10 +97,7 @@ function hotKeyOf(state: KeyState, limits: LimitLookup): HotKey {
 
 type LimitLookup = (state: KeyState) => number | undefined
 
-/**
- * The limits of the given policies, by the states that they write. With tiers they are those of one tier; states that
- * contain the numbers of their own tier keep these.
- */
+/** The limits of policies, by the states that they write. States that contain the numbers of their tier keep these. */
 function limitsOf(config: LimiterConfig | undefined, tier: string | undefined): LimitLookup {
   const limits = new Map<string, number>()
   const policySet = config === undefined ? undefined : policySetOfTier(config, tier)

@@ -37,10 +37,7 @@ export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | u
   return policies === undefined ? undefined : configOfValue(readJson(policies), policies)
 }
 
-/**
- * A limiter's policies: one, or several by name, each as a text or as an object with its `algorithm`, or as an object
- * with `tiers` of these. `where` is the place of the value, for messages.
- */
+/** Policies by a text, an object with its `algorithm`, one with `tiers`, or an object of these by name. */
 export function configOfValue(value: unknown, where: string): LimiterConfig {
   const policies = (
     typeof value === 'string' || isPolicyLike(value) || hasTiers(value)
@@ -106,10 +103,7 @@ export function quoted(text: string): string {
   return `"${escapeControls(text)}"`
 }
 
-/**
- * A key as calls pass it: a string; or, if the policies have a `per`, an object of parts, each given as
- * `dimension=key`. A dimension that counts all calls together is given as `global`.
- */
+/** A key as calls pass it. With dimensions, each part is given as `dimension=key`, or as `global`. */
 export function keyOf(given: readonly string[], { dimensions }: PolicySet): string | Record<string, string | true> {
   if (dimensions === undefined) {
     const [key = '', ...more] = given

@@ -64,10 +64,7 @@ export function kindsIn(texts: readonly string[]): string[] {
   return [...new Set(texts.map((text) => statesOf(policiesIn(text)).join('; ')))]
 }
 
-/**
- * The policies that limiters have registered for a prefix, for a command. Throws if they differ; with `needsNumbers`
- * also if only their numbers do.
- */
+/** The registered policies of a prefix. Throws if they differ; with `needsNumbers` also if only their numbers do. */
 export function registeredConfig(
   texts: readonly [string, ...string[]],
   prefix: string,

@@ -36,11 +36,7 @@ export interface ScanExtent {
   readonly ms: number
 }
 
-/**
- * Scans keys with SCAN, one page of each master in turn, until all are scanned, the time is over, or `onPage` returns
- * true. It reads at least one page of each master, however short the time: otherwise it would seem that there are no
- * keys.
- */
+/** Scans keys, one page of each master in turn, until all are scanned, the time is over, or `onPage` returns true. */
 export async function scan(
   { reader, masters }: Connection,
   { prefix, pattern, forMs, count = PAGE, readsHolds = false }: ScanRequest,

@@ -32,10 +32,7 @@ export interface UsageQuery {
   readonly kind?: TagKind
 }
 
-/**
- * Finds the policies under which a prefix is used. The scan ends when the goal is reached, when enough keys of the
- * prefix have been read, or when the time is over.
- */
+/** Finds the policies of a prefix, until the goal is reached, enough keys have been read, or the time is over. */
 export async function scanUsage(
   connection: Connection,
   { prefix, forMs, policies = [], kind = 'none' }: UsageQuery,

@@ -4,10 +4,7 @@ const STEPS = [1, 5, 15, 60, 300, 900, 3_600, 7_200, 21_600, 86_400, 604_800].ma
 /** The maximum number of intervals that a plot can show. */
 const MAX_INTERVALS = 600
 
-/**
- * Counts over time, in intervals of equal length. The length grows with the log, so the memory is the same for an hour
- * and for a year. The times must not decrease.
- */
+/** Counts over time, in equal intervals whose length grows with the log. The times must not decrease. */
 export class Timeline {
   /** Milliseconds. */
   step = STEPS[0] as number

@@ -1,7 +1,7 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
-import type { Awaitable, KeyRequired, RateLimitOptions, RequestEnd } from '../shared/options.js'
+import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
 import { CLIENT_GONE, messageText, refusalCodeOf } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
@@ -63,7 +63,6 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   },
 }
 
-/** The part of the plugins that does not depend on the server. */
 export class OperationLimiter {
   readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
   readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
@@ -91,10 +90,8 @@ export class OperationLimiter {
         const { decision } = outcome
         const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
           if (decision !== undefined) {
-            const end: RequestEnd = ADAPTER.isGone(call)
-              ? { aborted: true, status: undefined }
-              : { aborted: false, status: statusOf(errors) }
-            await this.#requestLimiter.refundAtEnd(decision, end, args)
+            const isGone = ADAPTER.isGone(call)
+            await this.#requestLimiter.refundAtEnd(decision, args, isGone, isGone ? undefined : statusOf(errors))
           }
         }
         return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : nothing }

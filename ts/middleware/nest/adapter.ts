@@ -7,7 +7,6 @@ import type { FrameworkAdapter } from '../shared/request-limiter.js'
 import { connectionSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'
 
-/** The options of Nest alone. */
 const OPTIONS = ['requestOf', 'responseOf', 'scope', 'limiters']
 
 /** The decisions on a context that is not HTTP, by the names of their properties. */
@@ -92,7 +91,6 @@ export function rawOf(response: NodeResponse | FastifyReplyLike): NodeResponse {
   return 'raw' in response ? response.raw : response
 }
 
-/** Throws if a context that is not HTTP cannot be limited. */
 function checkContext(context: ExecutionContext, options: AnyNestOptions): void {
   if (options.refundWhen !== undefined) {
     const rule = `refundWhen cannot be given for a ${context.getType()} context, because its end is unknown`

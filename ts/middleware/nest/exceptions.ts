@@ -28,10 +28,7 @@ export function exceptionFor(
   return Object.assign(new HttpException(message, status, { cause }), { extensions })
 }
 
-/**
- * The class of the exceptions that Nest sends to clients of a protocol. Nest reports errors of all other classes as an
- * internal error. The app has loaded the module before.
- */
+/** The class of the exceptions that Nest sends to clients of a protocol. Others become an internal error. */
 function exceptionClassOf(protocol: string): ExceptionClass | undefined {
   try {
     if (protocol === 'ws') {

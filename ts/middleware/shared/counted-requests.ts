@@ -1,16 +1,12 @@
 import { ReturnOverride } from '../../platform/return-override.js'
 
-/** One count of a request. */
 interface Count {
   readonly limiter: object
   readonly key: unknown
   readonly cost: number
 }
 
-/**
- * The counts of a request: private fields of the framework's request object, which code that lists or copies its
- * properties does not see. A `WeakMap` would take several times as long.
- */
+/** The counts of a request, as private fields of the request object. A `WeakMap` would take several times as long. */
 class CountedRequest extends ReturnOverride {
   readonly #counts: Count[]
 

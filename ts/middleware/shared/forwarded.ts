@@ -21,10 +21,7 @@ const ADVICE =
   'Set the addresses of your proxies (Express: trust proxy; Fastify: trustProxy, which ignores numbers; Koa: proxy and ' +
   'maxIpsCount), or pass a key function'
 
-/**
- * The mistake in a framework's settings that a request shows. Settings may be right although a request shows a mistake:
- * a client can write the header, too.
- */
+/** The mistake in a framework's settings that a request shows. It may be none: clients can write the header. */
 export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedRequest): ProxyMistake | undefined {
   if (trusted === true) {
     const message =

@@ -6,7 +6,6 @@ import type { HeaderForm } from './header-forms.js'
 /** Sets a response header. `isList`: the value is appended to the present values of the header. */
 export type SetHeader = (name: string, value: string, isList: boolean) => void
 
-/** Writes the rate limit headers of responses. */
 export interface HeaderWriter {
   /** @param decision - A decision with numbers: its source is not `'none'`. */
   write(decision: Decision, set: SetHeader): void
@@ -18,10 +17,7 @@ const MAX_INTEGER = 999_999_999_999_999
 /** The name of a single limit in decisions. */
 const SINGLE = 'default'
 
-/**
- * The writer of forms of headers, for decisions under these policies. The item of a single limit without a name has the
- * name `prefix`.
- */
+/** The writer of forms of headers. The item of a single limit without a name has the name `prefix`. */
 export function headerWriterFor(
   forms: readonly HeaderForm[],
   policies: { readonly [name: string]: Policy },
@@ -52,15 +48,11 @@ function writerFor(form: HeaderForm, limits: readonly AdvertisedLimit[], hasName
   }
 }
 
-/** The name of a limit in the headers. */
 export function itemNameOf(name: string, limitCount: number, prefix: string | undefined): string {
   return limitCount === 1 && name === SINGLE ? (prefix ?? name) : name
 }
 
-/**
- * Writes `Retry-After` in whole seconds, at least 1; nothing if the request can never succeed. If no store decided
- * (`source: 'none'`), it is the time after which to try again.
- */
+/** Writes `Retry-After` in whole seconds, at least 1; nothing if the request can never succeed. */
 export function writeRetryAfter({ retryAfterMs }: Decision, set: SetHeader): void {
   if (retryAfterMs !== null) {
     set('Retry-After', String(Math.max(1, seconds(retryAfterMs))), false)
@@ -81,7 +73,6 @@ interface AdvertisedLimit {
   readonly unitMs: number | undefined
 }
 
-/** Formats the list item of a limit. */
 type FormatItem = (limit: AdvertisedLimit, quota: number, windowSeconds: number | undefined) => string
 
 /**
@@ -131,10 +122,7 @@ function itemWriter(limits: readonly AdvertisedLimit[], timeOf: ItemTime): Heade
   }
 }
 
-/**
- * `RateLimit-Policy` for all limits, and the numbers of the limit in `decision.policy`. Without `limits`, another form
- * writes `RateLimit-Policy`.
- */
+/** The numbers of the limit in `decision.policy`, and `RateLimit-Policy` for `limits` unless another form writes it. */
 function draft6Writer(limits: readonly AdvertisedLimit[] | undefined): HeaderWriter {
   // In this draft every quota has a window.
   const policyOf = policyHeader(limits ?? [], (_, quota, windowSeconds) =>

@@ -1,7 +1,11 @@
 import { TollgateError } from '../../api/error.js'
 import type { InvalidInputAnswer } from './options.js'
 
-/** A user's function that the limiter calls for a request. @hidden */
+/**
+ * A user's function that the limiter calls for a request.
+ *
+ * @hidden
+ */
 export type RequestFunction = 'skip' | 'key' | 'cost' | 'tier'
 
 /** The errors that JavaScript throws for an unexpected value, by name, because each realm has its own classes. */
@@ -25,10 +29,7 @@ export function isInvalidInput(error: unknown, thrownBy: RequestFunction | undef
   return isPlain && NATIVE_ERRORS.includes(name)
 }
 
-/**
- * The reason why no key or cost could be made, for a warning. It has the place of a native error, and not its message,
- * which may quote the request.
- */
+/** The reason for a warning. Of a native error it has the place, and not the message, which may quote the request. */
 export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined): string {
   if (TollgateError.is(error)) {
     return error.message

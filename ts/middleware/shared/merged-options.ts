@@ -1,4 +1,3 @@
-/** The options that depend on the limiter. */
 interface LimiterDependentOptions {
   readonly limiter?: unknown
   readonly tier?: unknown

@@ -56,10 +56,7 @@ export function isReset(socket: NodeSocket | null | undefined): boolean {
   return socket?.remoteAddress === undefined && (socket?.localAddress !== undefined || socket?.readyState === 'closed')
 }
 
-/**
- * Calls `ended` when a response was sent or its client has gone, perhaps several times, with whether the client has
- * gone before the whole response was sent.
- */
+/** Calls `ended` when a response was sent (`false`) or its client has gone before (`true`), perhaps several times. */
 export function onEnd(response: NodeExchange, ended: (aborted: boolean) => void): void {
   const stream = streamOf(response)
   if (stream !== undefined) {

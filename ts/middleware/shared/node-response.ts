@@ -4,7 +4,6 @@ import type { ForwardedRequest } from './forwarded.js'
 import { isClientGone, type NodeExchange, type NodeSocket, onEnd } from './node-client.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
-/** The headers of a response. */
 export interface NodeHeaders {
   getHeader(name: string): unknown
   setHeader(name: string, value: string | readonly string[]): unknown
@@ -89,12 +88,8 @@ function refundAfter<A extends readonly unknown[]>(
   const end = (aborted: boolean) => {
     if (!isEnded) {
       isEnded = true
-      const { headersSent, statusCode: status } = response
-      void requestLimiter.refundAtEnd(
-        decision,
-        aborted ? { aborted, status: headersSent ? status : undefined } : { aborted, status },
-        args,
-      )
+      const { headersSent, statusCode } = response
+      void requestLimiter.refundAtEnd(decision, args, aborted, aborted && !headersSent ? undefined : statusCode)
     }
   }
   if (isClientGone(response)) {

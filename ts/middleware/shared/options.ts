@@ -190,7 +190,11 @@ export interface KeyRequired<K, A extends readonly unknown[]> {
   readonly key: KeyFunction<NoInfer<K>, A>
 }
 
-/** The options after validation. `R` is the arguments that a framework passes for a request. @hidden */
+/**
+ * The options after validation. `R` is the arguments that a framework passes for a request.
+ *
+ * @hidden
+ */
 export interface CheckedOptions<R extends readonly unknown[]> {
   readonly limiter: MiddlewareLimiter<unknown>
   readonly key: KeyFunction<unknown, R> | undefined

@@ -39,7 +39,6 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly checkRequest?: (...args: A) => void
   /** The key that the limiter counts in place of a text that `key` has made. */
   readonly scopedKey?: (key: string, ...args: A) => string
-  /** The client's address, as the framework reports it. */
   readonly addressOf?: (...args: A) => string | undefined
   /** The parts of a request that show whether the framework is configured for its proxies. */
   readonly forwardedOf?: (...args: A) => Omit<ForwardedRequest, 'client'>
@@ -59,7 +58,6 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
 export type RequestOutcome =
   /** The request passes. It has no decision if it is not limited. */
   | { readonly kind: 'pass'; readonly decision: Decision | undefined; readonly tier?: string | undefined }
-  /** The request is refused. */
   | { readonly kind: 'refuse'; readonly decision: NotAllowed; readonly tier?: string | undefined }
   /** No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered already. */
   | {
@@ -69,7 +67,6 @@ export type RequestOutcome =
       /** The return value of `onInvalidInput`. */
       readonly answer: unknown
     }
-  /** No decision could be made. */
   | { readonly kind: 'fail'; readonly error: unknown }
   /** The request was answered, or its client has gone: it does not reach the route. */
   | { readonly kind: 'gone' }
@@ -78,17 +75,13 @@ const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 
 const GONE: RequestOutcome = { kind: 'gone' }
 
-/**
- * The part of a middleware that does not depend on a framework. A middleware calls {@link check}, writes the headers,
- * and acts on the outcome.
- */
+/** The part of a middleware without a framework, which calls {@link check}, writes headers, and acts on the outcome. */
 export class RequestLimiter<A extends readonly unknown[]> {
   readonly #options: CheckedOptions<A>
   readonly #adapter: FrameworkAdapter<A>
   /** The writers of headers by tier, with the policies for which they were made. */
   readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
-  /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
   /** @param where - The name of the middleware's function, for messages. */
@@ -98,7 +91,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
   }
 
-  /** Whether `refundWhen` is set. */
   get mayRefund(): boolean {
     return this.#options.refundWhen !== undefined
   }
@@ -192,7 +184,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
       await onRefused(...args, decision)
     }
     if (this.#isGone(args)) {
-      await this.refundAtEnd(decision, { aborted: true, status: undefined }, args)
+      await this.refundAtEnd(decision, args, true, undefined)
       return GONE
     }
     if (decision.allowed) {
@@ -232,9 +224,10 @@ export class RequestLimiter<A extends readonly unknown[]> {
     })
   }
 
-  /** Refunds a request if `refundWhen` says so for its end. Call it once for each decision. */
-  async refundAtEnd(decision: Decision, end: RequestEnd, args: A): Promise<void> {
+  /** Refunds a request if `refundWhen` says so for its end: see {@link RequestEnd}. Call it once for each decision. */
+  async refundAtEnd(decision: Decision, args: A, aborted: boolean, status: number | undefined): Promise<void> {
     const { limiter } = this.#options
+    const end = { aborted, status } as RequestEnd
     try {
       if (decision.allowed && this.mayRefund && (await this.#isRefunded(end, args))) {
         await limiter.refund(decision)

@@ -16,7 +16,6 @@ export const REFUSAL_MESSAGE = 'Too many requests, please try again later.'
 export const IMPOSSIBLE_MESSAGE =
   'This request costs more than its limit can ever allow. Do not send it again unchanged.'
 
-/** The default body of a refusal that no store decided. */
 export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again later.'
 
 const INVALID_MESSAGE = 'Bad Request'
@@ -97,7 +96,6 @@ function problemTypeOf({ source, status }: Decision): { readonly type: string; r
   }
 }
 
-/** The names of the limits that refused. */
 function violatedBy({ policies, source }: Decision): readonly string[] {
   // Without a store no limit was compared.
   return source === 'none' ? [] : Object.keys(policies).filter((name) => policies[name]?.retryAfterMs !== 0)

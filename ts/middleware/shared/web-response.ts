@@ -1,4 +1,3 @@
-import type { RequestEnd } from './options.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 import { CLIENT_GONE, type OwnResponse } from './responses.js'
 
@@ -64,12 +63,12 @@ export async function runAndRefund<A extends readonly unknown[]>(
     return
   }
   let ended: Promise<void> | undefined
-  const end = (end: RequestEnd) => {
-    ended ??= requestLimiter.refundAtEnd(decision, end, args)
+  const end = (aborted: boolean, status?: number) => {
+    ended ??= requestLimiter.refundAtEnd(decision, args, aborted, status)
     return ended
   }
   const signal = signalOf()
-  const onAbort = () => void end({ aborted: true, status: undefined })
+  const onAbort = () => void end(true)
   signal?.addEventListener('abort', onAbort)
   let status = 500
   try {
@@ -77,6 +76,6 @@ export async function runAndRefund<A extends readonly unknown[]>(
   } finally {
     signal?.removeEventListener('abort', onAbort)
     // Awaited, because platforms may stop work that goes on after the response.
-    await end(signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status })
+    await (signal?.aborted ? end(true) : end(false, status))
   }
 }

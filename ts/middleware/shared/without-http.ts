@@ -18,7 +18,6 @@ export function withoutHttp(where: string, options: unknown, fact: string): unkn
   return isOptions ? { ...options, headers: false } : options
 }
 
-/** Checks that options have none of these names. */
 export function checkAbsent(where: string, options: unknown, names: readonly string[], fact: string): void {
   const name = names.find((name) => (options as Record<string, unknown> | null | undefined)?.[name] !== undefined)
   if (name !== undefined) {

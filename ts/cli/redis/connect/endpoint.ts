@@ -22,10 +22,7 @@ interface RedisEndpoint {
   /** Whether other users of this machine can read the password in the list of processes. */
   readonly isExposed: boolean
 }
-/**
- * Reads the address of Redis from the command line, from a file, or from `REDIS_URL`. The list of processes does not
- * show the latter two. No message contains any part of the URL.
- */
+/** Reads the address of Redis from the URL, a file, or `REDIS_URL`. No message contains any part of the URL. */
 export function redisEndpointOf(
   url: string | undefined,
   given: EndpointOptions,

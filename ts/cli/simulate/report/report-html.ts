@@ -18,10 +18,7 @@ import {
   warningsOf,
 } from './report-text.js'
 
-/**
- * The report as one HTML page with the script of its plots. The page loads nothing. Its Content-Security-Policy makes
- * the browser enforce that, and blocks any other script, whatever the log contains.
- */
+/** The report as one HTML page. Its Content-Security-Policy blocks other scripts, whatever the log contains. */
 export function htmlReport(report: SimulationReport): string {
   const script = asset('report.js')
   const style = asset('report.css')

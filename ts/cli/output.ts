@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { environmentError } from './failure.js'
 import type { Terminal } from './terminal.js'
 
-/** The names of files that this process has open: the text follows what has been written to them. */
+/** The names of files that this process has open. A text is appended to them. */
 const OPEN_FILE = /^\/(?:dev\/(?:std(?<name>out|err)|fd\/(?<fd>\d+))|proc\/self\/fd\/(?<own>\d+))$/
 
 /** The most symbolic links of a path, as on Linux. */

@@ -41,7 +41,7 @@ export function paintFor({ stdout, env }: Terminal): Paint {
 /** Characters that a terminal would interpret, and those that are invisible or change the direction of writing. */
 const HOSTILE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
-/** Escapes a text for printing. Logs and keys contain whatever clients send. */
+/** Escapes a text for printing. Logs and keys may contain anything that clients send. */
 export function escapeControls(text: string): string {
   return text.replace(HOSTILE, (character) => {
     const code = character.codePointAt(0) as number

@@ -87,7 +87,7 @@ async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<
   return undefined
 }
 
-/** Gives a response, and its clones, what a constructor cannot give it. */
+/** Gives a response and its clones the properties that a constructor cannot set. */
 function withPropertiesOf(original: Response, copy: Response): Response {
   const { status, statusText, ok, url, redirected, type } = original
   const clone = () => withPropertiesOf(original, Response.prototype.clone.call(copy))

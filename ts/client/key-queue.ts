@@ -202,7 +202,7 @@ export class KeyQueue {
     }
   }
 
-  /** Whether the requests under way are those of the first calls. Usually all calls need the same turn. */
+  /** Whether the requests under way suffice for the first calls. Usually all calls need the same turn. */
   get #hasEnoughAsks(): boolean {
     const enough = Math.min(this.#window, this.#waiting.size)
     return this.#asks.size === enough && [...this.#asks].every((ask) => this.#waiting.allNeed(ask))

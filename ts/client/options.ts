@@ -47,7 +47,7 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
   readonly maxQueued?: number
   /**
    * The time by which one step of priority brings a call forward: a call starts before one whose priority is lower by n
-   * if it came at most n times this time later. So no call waits for ever. With `'1d'`, the longest wait, priorities
+   * if it came at most n times this time later. So no call waits forever. With `'1d'`, the longest wait, priorities
    * are strict. From 1 ms to a day. Default: `'1s'`.
    */
   readonly ageing?: Duration

@@ -180,7 +180,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * body here.
    *
    * @param input - As for the platform's function.
-   * @param init - As for the platform's function. Its `signal` also ends the wait, as that of `options` does.
+   * @param init - As for the platform's function. Its `signal` ends the wait, as the one of `options` does.
    */
   async fetch(
     input: Parameters<FetchFunction>[0],

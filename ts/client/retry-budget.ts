@@ -5,7 +5,7 @@ const SLICES = 6
 /** The retries that a minute may have in any case. */
 const MIN_RETRIES = 10
 
-/** The calls and retries that began in one slice of time; `number` is that of the slice since the clock's zero. */
+/** The calls and retries that began in one slice of time. Slices are numbered from the clock's zero. */
 interface Slice {
   number: number
   calls: number

@@ -5,7 +5,7 @@ export interface ScheduledCall extends CheckedCall {
   readonly run: (context: RunContext) => unknown
   /** Whether it is a request of `fetch`, whose permit is held until the body of its response has ended. */
   readonly holdsBody: boolean
-  /** The number of the call among those of the client. */
+  /** The calls of a client are numbered in their order. */
   readonly sequence: number
   /** The time at which it was made, less that by which its priority brings it forward. The lower rank starts first. */
   readonly rank: number

@@ -4,9 +4,9 @@ import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js
 
 /** The part of an `OutgoingClient` that is observed. */
 export interface ObservedClient {
-  /** As that of the client. */
+  /** As `status` of the client. */
   status(): ClientStatus
-  /** As that of the client. */
+  /** As `on` of the client. */
   on<Name extends keyof ClientEvents<unknown>>(
     name: Name,
     listener: (event: ClientEvents<unknown>[Name]) => void,

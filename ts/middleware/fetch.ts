@@ -9,8 +9,9 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { CLIENT_GONE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
-import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -85,7 +86,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
         case 'invalid':
           return invalidResponse(outcome)
         case 'gone':
-          return goneResponse()
+          return webResponse(CLIENT_GONE)
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined

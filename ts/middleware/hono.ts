@@ -9,8 +9,9 @@ import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { CLIENT_GONE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
-import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -82,7 +83,7 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
         return invalidResponse(outcome)
       }
       if (outcome.kind === 'gone') {
-        return goneResponse()
+        return webResponse(CLIENT_GONE)
       }
       const decision = outcome.decision as NotAllowed<N>
       return handler === undefined

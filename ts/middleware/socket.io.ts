@@ -6,7 +6,7 @@
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { isReset } from './shared/node-client.js'
+import { connectionSignal, isReset } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
 import { CLIENT_GONE, messageText } from './shared/responses.js'
@@ -88,31 +88,17 @@ export interface SocketRefusal {
 /** The options that have no effect here. */
 const ABSENT = ['headers', 'problemDetails', 'refundWhen', 'handler'] as const
 
-const signals = new WeakMap<SocketLike, AbortSignal>()
-
-/** A signal that is aborted when the client disconnects. All events of a socket share it. */
-function closeSignalOf(socket: SocketLike): AbortSignal {
-  let signal = signals.get(socket)
-  if (signal === undefined) {
-    const controller = new AbortController()
-    signal = controller.signal
-    signals.set(socket, signal)
-    socket.conn.once('close', () => controller.abort())
-    if (socket.conn.readyState === 'closed') {
-      controller.abort()
-    }
-  }
-  return signal
-}
-
 const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
   name: 'tollgate/socket.io',
   addressOf: ({ handshake }) => handshake.address,
-  // The address of a handshake is that of the nearest proxy.
+  // The address of a handshake is the address of the nearest proxy.
   forwardedOf: ({ handshake }) => ({ forwardedFor: handshake.headers['x-forwarded-for'], peer: handshake.address }),
   isGone: ({ conn }) => conn.readyState === 'closing' || conn.readyState === 'closed',
   isReset: ({ conn }) => isReset(conn.request?.socket),
-  signalOf: closeSignalOf,
+  signalOf: (socket) => {
+    const { conn } = socket
+    return connectionSignal(socket, conn.readyState === 'closed', (abort) => conn.once('close', abort))
+  },
   attach: (property, decision, { data }) => attachDecision(data, property, decision),
 }
 

@@ -19,7 +19,7 @@ export interface GcraOptions<S extends string = string> extends PerOption<S> {
   readonly limit: number
   /** The duration in which `limit` units are admitted. */
   readonly period: Duration
-  /** Units that an unused key admits at once. Default: `limit`, also that of an override. */
+  /** Units that an unused key admits at once. Default: `limit`; in an override, its `limit`. */
   readonly burst?: number
 }
 

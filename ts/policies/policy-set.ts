@@ -86,7 +86,7 @@ export interface BanRule {
   readonly lengthsUs: readonly number[]
   /** The names of the policies whose refusals are strikes; by default all whose keys can be banned. */
   readonly policies?: readonly string[]
-  /** The key dimension whose key gets all strikes; by default that of each policy that refuses. */
+  /** The key dimension whose key gets all strikes; by default the dimension of each policy that refuses. */
   readonly per?: string
 }
 

@@ -30,8 +30,8 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
    */
   readonly refillMode?: M
   /**
-   * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`, also that of an
-   * override.
+   * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`; in an
+   * override, its `capacity`.
    *
    * With less than `capacity` the first call of a key is recorded even if it is refused: the bucket starts to fill
    * then. The key is kept until it has been full for 24 hours, and `resetAfterMs` includes them. After that it starts

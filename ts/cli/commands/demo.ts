@@ -100,7 +100,7 @@ function startScreen(stateAt: (isOver: boolean) => DemoState, terminal: Terminal
   let drawn = 0
   const draw = (state: DemoState) => {
     const text = frame(state, columns, paint)
-    // Line by line: a terminal that keeps what it erases, such as tmux, would keep every frame.
+    // Line by line: a terminal such as tmux keeps an erased screen, and so would keep every frame.
     const over = drawn === 0 ? `${text}\n` : `\u001b[${drawn}A${`${text}\n`.replaceAll('\n', '\u001b[K\n')}\u001b[J`
     stdout.write(over)
     drawn = isLive ? text.split('\n').length : 0

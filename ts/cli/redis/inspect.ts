@@ -178,7 +178,7 @@ function escapedForPattern(key: string): string {
   return written.replace(/[\\*?[\]^-]/g, '\\$&')
 }
 
-/** Whether a stored key, whose text is sought, is not that of another key dimension. */
+/** Whether a stored key with a sought text belongs to the right key dimension. */
 function isOfKey(
   { policy, key }: native.NativeStoredKey,
   sought: GivenKey,

@@ -18,7 +18,7 @@ export interface PolicyOptions {
 /** A limiter's policies: as `RateLimiter` takes them, and as validated policy sets. */
 export interface LimiterConfig {
   readonly policies: Policy | Policies | TieredPolicies
-  /** The policies of each tier; without tiers those of all calls. */
+  /** The policies of each tier; without tiers one set for all calls. */
   readonly policySets: readonly PolicySet[]
   /** The first of them. All have the same names, algorithms and key dimensions. */
   readonly policySet: PolicySet

@@ -115,7 +115,7 @@ function write(options: Record<string, unknown>, path: string, value: number): v
 /** The number of values that are tried in one replay, for each policy. */
 const TRIALS = 4
 
-/** The precision of the search, one part in 100: nobody sets a limit of 10,007. */
+/** The precision of the search, one part in 100: users set limits such as 10,000, and not 10,007. */
 const PRECISION = 100
 
 /** Replays the log through policies. `more` estimates the number of further replays, for the progress. */

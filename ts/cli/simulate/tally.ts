@@ -1,3 +1,5 @@
+import { grown } from './log/grown.js'
+
 /** Refusals over time. The times must not decrease. */
 export class Refusals {
   count = 0
@@ -32,7 +34,7 @@ export interface RefusalTally {
   /** Requests on which the limiter decided: those that have the keys which the policy counts by. */
   decided: number
   refused: number
-  /** `kind` is that of the key by which the limit counts; -1 if it counts all calls together. */
+  /** `kind` is the kind of key by which the limit counts; -1 if it counts all calls together. */
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void
 }
 
@@ -74,11 +76,7 @@ export class SearchTally implements RefusalTally {
 
   refuse(_time: number, _limit: string, _kind: number, key: number): void {
     this.refused++
-    if (key >= this.#refusedKeys.length) {
-      const grown = new Uint8Array(key * 2)
-      grown.set(this.#refusedKeys)
-      this.#refusedKeys = grown
-    }
+    this.#refusedKeys = grown(this.#refusedKeys, key)
     if (this.#refusedKeys[key] === 0) {
       this.#refusedKeys[key] = 1
       this.refusedKeys++

@@ -53,14 +53,14 @@ const MAX_DEPTH = 200
 /**
  * Computes the cost of an operation: the number of fields in the largest answer.
  *
- * Each field costs 1, and what is selected of it once more for each item, at least 1: as many as an argument `first`,
- * `last` or `limit` says. With a schema, the default of such an argument counts, and a list without one has `listSize`
- * items, unless its parent is an object with one, as a connection is to its `edges`. 0 and null are no size. An
- * argument with another value that is no number, or is below 0, makes the cost 2^53 - 1. Sizes within input objects
- * are not seen. All fragments and aliases count. Fields of introspection, and those that `@skip` or `@include`
- * exclude, cost nothing.
+ * Each field costs 1. The selections of a list cost their sum once for each item. The number of items, at least 1, is
+ * that of an argument `first`, `last` or `limit`. With a schema, the default of such an argument counts, and a list
+ * without one has `listSize` items, unless its parent is an object with one, as a connection is to its `edges`. 0 and
+ * null are no size. An argument with another value that is no number, or is below 0, makes the cost 2^53 - 1. Sizes
+ * within input objects are not seen. All fragments and aliases count. Fields of introspection, and those that `@skip`
+ * or `@include` exclude, cost nothing.
  *
- * The time is linear in the length of the document, whatever its fragments are.
+ * The time is linear in the length of the document, also with nested fragments.
  *
  * @returns A whole number from 1 to 2^53 - 1.
  * @throws {TollgateError} `INVALID_OPTION`

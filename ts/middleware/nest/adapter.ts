@@ -4,7 +4,7 @@ import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, isReset } from '../shared/node-client.js'
 import { currentReadBarrier, type FastifyReplyLike, forwardedIn, type NodeResponse } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
-import { connectionSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
+import { clientSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'
 
 const OPTIONS = ['requestOf', 'responseOf', 'scope', 'limiters']
@@ -53,7 +53,7 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
     isReset: (context) => context.getType() === 'http' && isReset(requestOf(context).socket),
     signalOf: (context) => {
       const response = responseIn(context, options)
-      return response === undefined ? connectionSignal(requestOf(context)) : closeSignal(rawOf(response))
+      return response === undefined ? clientSignal(requestOf(context)) : closeSignal(rawOf(response))
     },
     attach: (property, decision, context) => {
       if (context.getType() === 'http') {

@@ -144,7 +144,7 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
 /** The options of the guards that have run in a context that is not HTTP. */
 const guarded = new WeakMap<ExecutionContext, Set<unknown>>()
 
-/** Whether a guard with these options has run in a context. Under Nest 12 those of the app and of a gateway both run. */
+/** Whether a guard with these options has run in a context. Under Nest 12 those of app and gateway both run. */
 function isRepeated(context: ExecutionContext, options: unknown): boolean {
   const known = guarded.get(context) ?? new Set()
   guarded.set(context, known)

@@ -42,7 +42,7 @@ export interface NestContextOptions {
    */
   readonly responseOf?: (context: ExecutionContext) => NotPromise | undefined
   /**
-   * What a key counts for: `'limiter'`, all handlers together; or `'handler'`, each handler separately. Then
+   * Whether a key counts for all handlers together, `'limiter'`, or for each handler separately, `'handler'`. Then
    * `Controller.method:` precedes each key, which must be a string. Default: `'limiter'`.
    */
   readonly scope?: 'limiter' | 'handler'

@@ -156,7 +156,7 @@ const LEGACY: HeaderWriter = {
   },
 }
 
-/** The remaining units. A blocked key has none, whatever is charged. */
+/** The remaining units. A blocked key has none, even if few units are charged. */
 function remainingOf({ status }: Decision, { remaining, retryAfterMs }: PolicyNumbers): number {
   return status === 'blocked' && retryAfterMs !== 0 ? 0 : integer(remaining)
 }

@@ -33,8 +33,8 @@ export interface NodeExchange {
 }
 
 /**
- * Whether a request can get no answer any more: it was answered, or its client has gone. Over HTTP/2 only the stream of
- * the response is closed. A pipelined response does not show it while it has no socket.
+ * Whether a request can no longer get an answer: it was answered, or its client has gone. Over HTTP/2 only the stream
+ * of the response is closed. A pipelined response does not show it while it has no socket.
  */
 export function isClientGone(response: NodeExchange): boolean {
   const stream = streamOf(response)
@@ -49,7 +49,7 @@ export function isClientGone(response: NodeExchange): boolean {
 }
 
 /**
- * Whether a connection was reset although its streams are still open: it has no remote address any more. A unix socket
+ * Whether a connection was reset although its streams are still open: it no longer has a remote address. A unix socket
  * has no local address either. A socket of HTTP/2 may be closed before its streams, and then has neither.
  */
 export function isReset(socket: NodeSocket | null | undefined): boolean {
@@ -84,6 +84,29 @@ export function closeSignal(response: NodeExchange): AbortSignal {
   } else {
     // Also called after the whole response, when nothing waits for the signal.
     onEnd(response, () => controller.abort())
+  }
+  return controller.signal
+}
+
+/** The signals of connections. All messages of a connection share one signal, and so one listener. */
+const signals = new WeakMap<object, AbortSignal>()
+
+/** A signal that is aborted when a connection has gone. `listen` gets the function to call then. */
+export function connectionSignal(
+  connection: object,
+  isGone: boolean,
+  listen: (abort: () => void) => unknown,
+): AbortSignal {
+  const existing = signals.get(connection)
+  if (existing !== undefined) {
+    return existing
+  }
+  const controller = new AbortController()
+  signals.set(connection, controller.signal)
+  if (isGone) {
+    controller.abort()
+  } else {
+    listen(() => controller.abort())
   }
   return controller.signal
 }

@@ -280,6 +280,9 @@ export function checkedOptions<R extends readonly unknown[]>(
     checkAddressed(where, limiter, hasAddress)
   }
   const observe = booleanOf(`${where}: observe`, given.observe, false)
+  const headers = given.headers ?? (observe ? false : 'draft-8')
+  const statusOf = (name: 'statusCode' | 'storeFailureStatusCode', usual: number) =>
+    wholeNumber('INVALID_OPTION', `${where}: ${name}`, given[name] ?? usual, 400, 599)
   return {
     limiter,
     key: given.key,
@@ -287,18 +290,12 @@ export function checkedOptions<R extends readonly unknown[]>(
     tier: tierOf(`${where}: tier`, limiter, given.tier),
     delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe),
     skip: given.skip,
-    statusCode: wholeNumber('INVALID_OPTION', `${where}: statusCode`, given.statusCode ?? 429, 400, 599),
-    storeFailureStatusCode: wholeNumber(
-      'INVALID_OPTION',
-      `${where}: storeFailureStatusCode`,
-      given.storeFailureStatusCode ?? 503,
-      400,
-      599,
-    ),
+    statusCode: statusOf('statusCode', 429),
+    storeFailureStatusCode: statusOf('storeFailureStatusCode', 503),
     problemDetails: booleanOf(`${where}: problemDetails`, given.problemDetails, false),
     hashLongKeys: booleanOf(`${where}: hashLongKeys`, given.hashLongKeys, true),
     message: messageOf(`${where}: message`, given.message),
-    headers: headersOf(`${where}: headers`, given.headers ?? (observe ? false : 'draft-8')),
+    headers: headers === false ? false : headerFormsOf(`${where}: headers`, headers, ', or false'),
     requestProperty: propertyOf(`${where}: requestProperty`, given.requestProperty ?? 'rateLimit'),
     onRefused: given.onRefused,
     onInvalidInput: given.onInvalidInput,
@@ -395,10 +392,6 @@ function messageOf(option: string, value: unknown): unknown {
     return value
   }
   throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)
-}
-
-function headersOf(option: string, value: unknown): readonly HeaderForm[] | false {
-  return value === false ? false : headerFormsOf(option, value, ', or false')
 }
 
 function propertyOf(option: string, value: unknown): string {

@@ -44,7 +44,7 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly forwardedOf?: (...args: A) => Omit<ForwardedRequest, 'client'>
   /** The framework's object for a request. Default: the first of the arguments. */
   readonly requestOf?: (...args: A) => object
-  /** Whether a request can get no answer any more: it was answered, or its client has gone. */
+  /** Whether a request can no longer get an answer: it was answered, or its client has gone. */
   readonly isGone: (...args: A) => boolean
   /** Whether the client's connection was reset, although {@link isGone} is still false. */
   readonly isReset?: (...args: A) => boolean
@@ -243,7 +243,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return !this.#options.observe && this.#adapter.isGone(...args)
   }
 
-  /** Whether a client that has gone explains an error, such as that of a missing address. */
+  /** Whether an error, such as a missing address, was caused by a client that has gone. */
   #isLost(args: A, isInvalid: boolean): boolean {
     const { isGone, isReset } = this.#adapter
     return isGone(...args) || (isInvalid && isReset?.(...args) === true)

@@ -5,7 +5,7 @@ import type { InvalidInputAnswer, Message, NotAllowed } from './options.js'
 export interface OwnResponse {
   readonly status: number
   readonly message: Message
-  /** The media type of an object. Default: that of JSON. */
+  /** The media type of an object. Default: `application/json`. */
   readonly type?: 'application/problem+json' | undefined
 }
 
@@ -25,14 +25,14 @@ export const CLIENT_GONE: OwnResponse = { status: 499, message: 'Client Closed R
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
 
-/** The response to a request from which no key or cost can be made. `answer` is what `onInvalidInput` returned. */
+/** The response to a request without a valid key or cost. `answer` is the return value of `onInvalidInput`. */
 export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnResponse {
   const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
   const status = statusCode ?? 400
   if (!isProblem) {
     return { status, message: message ?? INVALID_MESSAGE }
   }
-  // Without an own problem type the title is that of the status (RFC 9457, 4.2.1).
+  // A problem without its own type has the title of the status (RFC 9457, 4.2.1).
   const title = status === 400 ? { title: INVALID_MESSAGE } : {}
   return problem({ type: 'about:blank', ...title, status }, message)
 }

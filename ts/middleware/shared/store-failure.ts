@@ -1,7 +1,7 @@
 import { TollgateError, type TollgateErrorCode } from '../../api/error.js'
 import { STORE_FAILURE_MESSAGE } from './responses.js'
 
-/** The failures of a store. A later request may succeed. All other errors are those of the program. */
+/** The failures of a store. A later request may succeed. All other errors are errors of the program. */
 const STORE_FAILURES: readonly TollgateErrorCode[] = [
   'STORE_UNAVAILABLE',
   'STORE_TIMEOUT',

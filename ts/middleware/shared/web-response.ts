@@ -1,5 +1,5 @@
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
-import { CLIENT_GONE, type OwnResponse } from './responses.js'
+import type { OwnResponse } from './responses.js'
 
 /** Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is copied. */
 export function withHeaders<A extends readonly unknown[]>(
@@ -33,10 +33,6 @@ export function webResponse({ status, message, type }: OwnResponse): Response {
     return new Response(message, { status })
   }
   return Response.json(message, type === undefined ? { status } : { status, headers: { 'content-type': type } })
-}
-
-export function goneResponse(): Response {
-  return webResponse(CLIENT_GONE)
 }
 
 /** The answer of `onInvalidInput`, if it is a response, or the default. */

@@ -49,26 +49,17 @@ export function redisEndpointOf(
   const common = { ...login, ...tls, ...(endpoint.database === undefined ? {} : { database: endpoint.database }) }
   const isExposed = url !== undefined && endpoint.password !== undefined
   const natMap = natMapOf(given.nat)
+  const node = { host: address.host, port: address.port }
   if (given.sentinel !== undefined) {
-    const sentinelPassword = REDIS_SENTINEL_PASSWORD || undefined
-    const nodes = [{ host: address.host, port: address.port }]
-    const sentinel = {
-      nodes,
-      name: given.sentinel,
-      ...tls,
-      ...natMap,
-      ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
-    }
+    const ownPassword = REDIS_SENTINEL_PASSWORD ? { password: REDIS_SENTINEL_PASSWORD } : {}
+    const sentinel = { nodes: [node], name: given.sentinel, ...tls, ...natMap, ...ownPassword }
     return { options: { sentinel, ...common }, isExposed }
   }
   if (given.nat !== undefined) {
     const { database: _, ...access } = common
-    return {
-      options: { cluster: { nodes: [{ host: address.host, port: address.port }], ...natMap }, ...access },
-      isExposed,
-    }
+    return { options: { cluster: { nodes: [node], ...natMap }, ...access }, isExposed }
   }
-  const server = address.path === undefined ? { host: address.host, port: address.port } : { path: address.path }
+  const server = address.path === undefined ? node : { path: address.path }
   return { options: { ...server, ...common }, isExposed }
 }
 

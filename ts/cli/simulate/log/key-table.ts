@@ -1,3 +1,4 @@
+import { grown } from './grown.js'
 import { isKey, type KeySpec } from './key.js'
 import type { LogLine } from './line.js'
 
@@ -39,21 +40,13 @@ export class KeyTable {
     if (number === undefined) {
       number = this.keys.length
       this.keys.push(copied(key))
-      this.#grow(number)
+      this.requests = grown(this.requests, number)
       if (key !== text) {
         this.#byKey.set(copied(key), number)
       }
     }
     this.#byText.set(copied(text), number)
     return number
-  }
-
-  #grow(number: number): void {
-    if (number >= this.requests.length) {
-      const grown = new Float64Array(this.requests.length * 2)
-      grown.set(this.requests)
-      this.requests = grown
-    }
   }
 }
 

@@ -1,3 +1,5 @@
+import { grown } from './grown.js'
+
 /** Receives a request: its time in epoch milliseconds, its cost, and from `start` on the numbers of its keys. */
 export type RequestSink = (time: number, cost: number, keys: Uint32Array, start: number) => void
 
@@ -87,7 +89,9 @@ export class ReorderBuffer {
     }
     this.#emit(count)
     this.#sortAt = this.#length + Math.max(this.batch, this.#length)
-    this.#reserve(this.#sortAt)
+    this.#times = grown(this.#times, this.#sortAt)
+    this.#costs = grown(this.#costs, this.#sortAt)
+    this.#keys = grown(this.#keys, this.#sortAt * this.kinds)
   }
 
   #countUntil(time: number): number {
@@ -135,18 +139,5 @@ export class ReorderBuffer {
       }
     })
     this.#isSorted = true
-  }
-
-  #reserve(length: number): void {
-    if (length > this.#times.length) {
-      const size = length * 2
-      const [times, costs, keys] = [this.#times, this.#costs, this.#keys]
-      this.#times = new Float64Array(size)
-      this.#costs = new Float64Array(size)
-      this.#keys = new Uint32Array(size * this.kinds)
-      this.#times.set(times)
-      this.#costs.set(costs)
-      this.#keys.set(keys)
-    }
   }
 }

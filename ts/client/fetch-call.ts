@@ -2,15 +2,6 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { invalid } from '../input/options.js'
 import { isIdempotentRequest } from './retry.js'
 
-export interface FetchCall {
-  readonly host: string | undefined
-  readonly signal: AbortSignalLike | undefined
-  readonly isIdempotent: boolean
-  /** Whether the request can be sent again. A stream can be read only once. */
-  readonly isRepeatable: boolean
-  send(signal: AbortSignalLike): Promise<unknown>
-}
-
 interface RequestParts {
   readonly url?: unknown
   readonly method?: unknown
@@ -20,7 +11,7 @@ interface RequestParts {
   clone?(): unknown
 }
 
-export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined): FetchCall {
+export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined) {
   if (init !== undefined && (typeof init !== 'object' || init === null)) {
     throw invalid('INVALID_OPTION', 'init', 'must be the options of fetch', init)
   }
@@ -39,9 +30,10 @@ export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | un
       String(options.method ?? request.method ?? 'GET'),
       headers.has('idempotency-key'),
     ),
+    // A stream can be read only once.
     isRepeatable: !isStream(options.body),
     // The body of a request can be read only once, so each attempt reads a copy.
-    send: async (signal) => send(hasBody ? request.clone?.() : input, { ...options, signal }),
+    send: async (signal: AbortSignalLike) => send(hasBody ? request.clone?.() : input, { ...options, signal }),
   }
 }
 

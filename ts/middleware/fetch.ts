@@ -9,7 +9,7 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
-import { CLIENT_GONE } from './shared/responses.js'
+import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
@@ -112,7 +112,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
 
 function unavailable(error: unknown): Response {
   if (isStoreFailure(error)) {
-    return new Response('Service Unavailable', { status: 503 })
+    return webResponse(UNAVAILABLE)
   }
   throw error
 }

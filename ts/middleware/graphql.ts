@@ -94,7 +94,7 @@ export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOp
     const { document, schema, contextValue: context, variableValues: variables, operationName } = payload.args
     const { error, onEnd } = await limiter.check({ document, schema, context, variables, operationName })
     if (error === undefined) {
-      return { onExecuteDone: ({ result }: EnvelopDonePayload) => onEnd(errorsIn(result)) }
+      return { onExecuteDone: async ({ result }: EnvelopDonePayload) => onEnd?.(errorsIn(result)) }
     }
     payload.setResultAndStopExecution({ errors: [error] })
     return undefined

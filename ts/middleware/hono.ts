@@ -9,7 +9,7 @@ import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
-import { CLIENT_GONE } from './shared/responses.js'
+import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
@@ -110,6 +110,6 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
 
 /** The error that Hono gets. Its own error handling calls `getResponse`. */
 function errorFor(error: unknown): unknown {
-  const getResponse = () => new Response('Service Unavailable', { status: 503 })
+  const getResponse = () => webResponse(UNAVAILABLE)
   return isStoreFailure(error) ? Object.assign(errorForFramework(error) as Error, { getResponse }) : error
 }

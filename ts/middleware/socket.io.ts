@@ -9,7 +9,7 @@ import { attachDecision } from './shared/attach.js'
 import { connectionSignal, isReset } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
-import { CLIENT_GONE, messageText } from './shared/responses.js'
+import { CLIENT_GONE, messageText, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { checkAbsent } from './shared/without-http.js'
 
@@ -211,7 +211,7 @@ async function refusalOf<A extends readonly unknown[]>(
       if (!isStoreFailure(outcome.error)) {
         throw outcome.error
       }
-      return { status: 503, message: 'Service Unavailable' }
+      return UNAVAILABLE
     case 'refuse': {
       const { message, status } = await requestLimiter.refusalFor(outcome.decision, args)
       return { status, message, retryAfterMs: outcome.decision.retryAfterMs }

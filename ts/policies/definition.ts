@@ -1,16 +1,6 @@
 import type { POLICY_KINDS } from '../backends/protocol.js'
 import { checkCount, optionsOf } from '../input/options.js'
 
-/** An algorithm with a layout of its states. */
-export type PolicyKind = keyof typeof POLICY_KINDS
-
-export interface RateNumbers {
-  readonly units: number
-  readonly periodMs: number
-  /** The maximum of charged units. */
-  readonly limit: number
-}
-
 /** The numbers of an override, by the names of their options. Durations are in milliseconds. */
 export type OverrideNumbers = Readonly<Record<string, number | readonly OverrideLimit[]>>
 
@@ -34,13 +24,13 @@ export interface AlgorithmDefinition<P> {
   /** The option with the policy's number of units; absent if it has several such numbers. */
   readonly mainOption?: 'limit' | 'capacity'
   /** The numbers of a policy as `Policy::from_numbers` in src/policy/mod.rs reads them, times in microseconds. */
-  encode(policy: P): readonly [kind: PolicyKind, numbers: readonly number[]]
+  encode(policy: P): readonly [kind: keyof typeof POLICY_KINDS, numbers: readonly number[]]
   windowMs(policy: P, limit?: string): number
   largestCost(policy: P, limit?: string): number
   /** The numbers of a share of a policy that differ from the policy's. */
   share(policy: P, scale: ShareScale): Partial<P>
-  /** The numbers of the rate that a policy's states contain; absent if they contain none. */
-  rate?(policy: P): RateNumbers
+  /** The rate in a policy's states, and their maximum of charged units; absent if they contain none. */
+  rate?(policy: P): { readonly units: number; readonly periodMs: number; readonly limit: number }
   /**
    * The numbers of a policy with a burst that is `units` less, so that units may be used some time after they were
    * charged; `undefined` if no burst would be left. Windows have no such burst: a unit is used before the end of the

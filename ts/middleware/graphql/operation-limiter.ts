@@ -3,7 +3,7 @@ import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
 import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
-import { CLIENT_GONE, messageText, refusalCodeOf } from '../shared/responses.js'
+import { CLIENT_GONE, messageText, type OwnResponse, refusalCodeOf, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
@@ -28,14 +28,11 @@ export type GraphqlRateLimitOptions<K = string, N extends string = string, C = u
     readonly onError?: (error: unknown, call: GraphqlCall<C>) => Awaitable<void>
   }
 
-/** The form in which a server expects the headers of an error. */
-export type HeadersForm = (headers: ReadonlyMap<string, string>) => unknown
-
 export interface CheckedOperation {
   /** The error of an operation that does not run. */
   readonly error: GraphQLError | undefined
-  /** Refunds the units of an operation that has run, if `refundWhen` says so. */
-  onEnd(errors: readonly GraphQLErrorLike[] | undefined): Promise<void>
+  /** Refunds the units of an operation that has run. Absent without `refundWhen`. */
+  readonly onEnd?: ((errors: readonly GraphQLErrorLike[] | undefined) => Promise<void>) | undefined
 }
 
 /** An error in the result of an operation. */
@@ -66,10 +63,13 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
 export class OperationLimiter {
   readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
   readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
-  readonly #headersForm: HeadersForm
+  readonly #headersForm: (headers: ReadonlyMap<string, string>) => unknown
 
-  /** @param where - The name of the plugin's function, for messages. */
-  constructor(where: string, options: unknown, headersForm: HeadersForm) {
+  /**
+   * @param where - The name of the plugin's function, for messages.
+   * @param headersForm - Converts the headers of an error into those that the server expects.
+   */
+  constructor(where: string, options: unknown, headersForm: (headers: ReadonlyMap<string, string>) => unknown) {
     checkAbsent(where, options, ['problemDetails', 'handler'], 'a refusal is a GraphQLError')
     this.#requestLimiter = new RequestLimiter(where, options, ADAPTER)
     this.#onError = (options as { readonly onError?: (error: unknown, call: GraphqlCall) => Awaitable<void> }).onError
@@ -82,10 +82,8 @@ export class OperationLimiter {
     const headers = new Map<string, string>()
     this.#requestLimiter.write(outcome, (name, value) => headers.set(name, value))
     switch (outcome.kind) {
-      case 'gone': {
-        const { message, status } = CLIENT_GONE
-        return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', message, status, headers), onEnd: nothing }
-      }
+      case 'gone':
+        return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', CLIENT_GONE, headers) }
       case 'pass': {
         const { decision } = outcome
         const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
@@ -94,22 +92,17 @@ export class OperationLimiter {
             await this.#requestLimiter.refundAtEnd(decision, args, isGone, isGone ? undefined : statusOf(errors))
           }
         }
-        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : nothing }
+        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : undefined }
       }
       case 'fail':
-        return { error: await this.#failureOf(outcome.error, call), onEnd: nothing }
-      case 'invalid': {
-        const { status, message } = outcome.response
-        return { error: this.#errorOf('BAD_REQUEST', message, status, headers), onEnd: nothing }
-      }
+        return { error: await this.#failureOf(outcome.error, call) }
+      case 'invalid':
+        return { error: this.#errorOf('BAD_REQUEST', outcome.response, headers) }
       case 'refuse': {
         const { decision } = outcome
-        const { message, status } = await this.#requestLimiter.refusalFor(decision, args)
         const { retryAfterMs } = decision
-        return {
-          error: this.#errorOf(refusalCodeOf(decision), message, status, headers, { retryAfterMs }),
-          onEnd: nothing,
-        }
+        const response = await this.#requestLimiter.refusalFor(decision, args)
+        return { error: this.#errorOf(refusalCodeOf(decision), response, headers, { retryAfterMs }) }
       }
     }
   }
@@ -122,15 +115,14 @@ export class OperationLimiter {
     if (!isStoreFailure(error)) {
       throw error
     }
-    const failure = this.#errorOf('SERVICE_UNAVAILABLE', 'Service Unavailable', 503, new Map())
+    const failure = this.#errorOf('SERVICE_UNAVAILABLE', UNAVAILABLE, new Map())
     // Servers send an `originalError` or its stack to clients, depending on NODE_ENV.
     return Object.defineProperty(failure, 'cause', { value: error, configurable: true, writable: true })
   }
 
   #errorOf(
     code: string,
-    message: unknown,
-    status: number,
+    { message, status }: OwnResponse,
     headers: ReadonlyMap<string, string>,
     members: object = {},
   ): GraphQLError {
@@ -163,5 +155,3 @@ interface ServerContext {
 function contextOf({ context }: GraphqlCall): object | undefined {
   return typeof context === 'object' && context !== null ? context : undefined
 }
-
-async function nothing(): Promise<void> {}

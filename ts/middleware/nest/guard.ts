@@ -11,7 +11,7 @@ import { MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core'
 import { mergedOptions } from '../shared/merged-options.js'
 import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
-import { CLIENT_GONE } from '../shared/responses.js'
+import { CLIENT_GONE, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
 import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
@@ -109,7 +109,7 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     if (!isStoreFailure(error)) {
       throw error
     }
-    throw exceptionFor({ status: 503, message: 'Service Unavailable' }, context, undefined, error)
+    throw exceptionFor(UNAVAILABLE, context, undefined, error)
   }
 
   /** Whether the module has limiters for some routes, and none for the others. */

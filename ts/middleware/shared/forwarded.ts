@@ -12,17 +12,17 @@ export interface ForwardedRequest {
   readonly trusted?: unknown
 }
 
-export interface ProxyMistake {
-  readonly code: WarningCode
-  readonly message: string
-}
-
 const ADVICE =
   'Set the addresses of your proxies (Express: trust proxy; Fastify: trustProxy, which ignores numbers; Koa: proxy and ' +
   'maxIpsCount), or pass a key function'
 
 /** The mistake in a framework's settings that a request shows. It may be none: clients can write the header. */
-export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedRequest): ProxyMistake | undefined {
+export function proxyMistake({
+  forwardedFor,
+  peer,
+  client,
+  trusted,
+}: ForwardedRequest): { readonly code: WarningCode; readonly message: string } | undefined {
   if (trusted === true) {
     const message =
       'the framework is configured to trust every proxy: a client can write any address into X-Forwarded-For, and so ' +

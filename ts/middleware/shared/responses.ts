@@ -25,6 +25,9 @@ export const CLIENT_GONE: OwnResponse = { status: 499, message: 'Client Closed R
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
 
+/** The answer to a request that has no decision because the store failed. */
+export const UNAVAILABLE: OwnResponse = { status: 503, message: 'Service Unavailable' }
+
 /** The response to a request without a valid key or cost. `answer` is the return value of `onInvalidInput`. */
 export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnResponse {
   const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>

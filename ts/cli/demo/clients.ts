@@ -13,12 +13,6 @@ export interface DemoRun {
   readonly separate: readonly EmbeddedRateLimiter[]
 }
 
-export interface DemoRefusal {
-  readonly status: number
-  readonly statusText: string
-  readonly headers: Headers
-}
-
 /** One client, and the results of its requests. */
 export class DemoClient {
   sent = 0
@@ -30,7 +24,7 @@ export class DemoClient {
   readonly refusedIn: number[] = []
   /** The requests that servers with separate counters would have allowed, by column of time. */
   readonly separatelyIn: number[] = []
-  refusal: DemoRefusal | undefined
+  refusal: Pick<Response, 'status' | 'statusText' | 'headers'> | undefined
 
   constructor(
     readonly name: string,

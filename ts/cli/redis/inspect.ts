@@ -105,18 +105,12 @@ export async function inspectKey(
   }
 }
 
-export interface StoredState {
-  readonly states: readonly KeyState[]
-  readonly reservations: OpenReservations | undefined
-  readonly nowUs: number
-}
-
 /** Reads the states under the names of a key, and its reservations. */
 export async function readKey(
   { reader, masters }: Connection,
   { prefix, tag, clusterTags }: KeyQuery,
   { lookups }: Pick<SoughtKey, 'lookups'>,
-): Promise<StoredState> {
+) {
   const reads: native.NativeInspectorReply[] = []
   const own = tag === undefined ? {} : { ownTag: tag }
   const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
@@ -148,7 +142,7 @@ async function scanFor(
   sought: SoughtKey,
   configs: readonly LimiterConfig[],
   forMs: number,
-): Promise<Omit<StoredState, 'nowUs'> & { readonly isComplete: boolean }> {
+) {
   const until = performance.now() + forMs
   const keys = new Set(sought.lookups.map(([text]) => text))
   const states = new Map<string, KeyState>()

@@ -29,18 +29,23 @@ export interface LogPosition {
   readonly line: number
 }
 
-export interface LogSummary {
-  lines: number
-  /** Lines with a time. */
-  requests: number
-  broken: number
-  readonly firstBroken: (LogPosition & { readonly reason: string })[]
-  /** Requests with an unreadable cost. They count as 1. */
-  withoutCost: number
-  firstLate: LogPosition | undefined
-  /** The times of the first and the last request in time order; `NaN` if there is none. */
-  from: number
-  to: number
+/** The counts of a log's lines. */
+export type LogSummary = ReturnType<typeof emptySummary>
+
+function emptySummary() {
+  return {
+    lines: 0,
+    /** Lines with a time. */
+    requests: 0,
+    broken: 0,
+    firstBroken: [] as (LogPosition & { readonly reason: string })[],
+    /** Requests with an unreadable cost. They count as 1. */
+    withoutCost: 0,
+    firstLate: undefined as LogPosition | undefined,
+    /** The times of the first and the last request in time order; `NaN` if there is none. */
+    from: Number.NaN,
+    to: Number.NaN,
+  }
 }
 
 export interface ReplayResult {
@@ -63,16 +68,7 @@ export async function replay(
   const kinds: KeyKinds = { tables, kindOf: log.kindOf }
   const limiters = policies.map(([policy, tally]) => new ReplayLimiter(policy, kinds, tally))
   const timeline = new Timeline(1 + limiters.length)
-  const summary: LogSummary = {
-    lines: 0,
-    requests: 0,
-    broken: 0,
-    firstBroken: [],
-    withoutCost: 0,
-    firstLate: undefined,
-    from: Number.NaN,
-    to: Number.NaN,
-  }
+  const summary = emptySummary()
   const order = new ReorderBuffer(log.window, tables.length, (time, cost, keys, start) => {
     if (Number.isNaN(summary.from)) {
       summary.from = time

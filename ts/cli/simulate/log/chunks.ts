@@ -5,15 +5,6 @@ import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { environmentError } from '../../failure.js'
 
-/** A chunk of whole lines of a log. */
-export interface LogChunk {
-  /** One character for each byte (latin1). Only the parts that need it are decoded as UTF-8. */
-  readonly text: string
-  readonly isAscii: boolean
-  /** Bytes of the file, before decompression, that have been read since the previous chunk. */
-  readonly bytes: number
-}
-
 const CHUNK_BYTES = 1 << 20
 
 /** Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any file. */
@@ -25,7 +16,7 @@ const NEWLINE = 10
 export const STDIN = '-'
 
 /** Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's name. */
-export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<LogChunk> {
+export async function* chunksOf(file: string, stdin: Readable) {
   let bytes = 0
   const counted = (chunk: Buffer): Buffer => {
     bytes += chunk.length
@@ -49,7 +40,9 @@ export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<L
   }
 }
 
-function chunkOf(lines: Buffer, bytes: number): LogChunk {
+/** @param bytes - Bytes of the file, before decompression, that have been read since the previous chunk. */
+function chunkOf(lines: Buffer, bytes: number) {
+  // One character for each byte. Only the parts that need it are decoded as UTF-8: none, if the text is ASCII.
   return { text: lines.toString('latin1'), isAscii: isAscii(lines), bytes }
 }
 

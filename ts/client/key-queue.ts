@@ -142,7 +142,11 @@ export class KeyQueue {
       // The server may have refused another call meanwhile.
       if (decision !== undefined && decision.source === 'store' && this.#pausedUntil === before) {
         this.#setRefusal(decision)
-        this.#pausedUntil = decision.allowed ? Number.NEGATIVE_INFINITY : this.#endOf(decision)
+        if (decision.allowed) {
+          this.#pausedUntil = Number.NEGATIVE_INFINITY
+        } else if (decision.retryAfterMs !== null) {
+          this.#pausedUntil = this.#client.time.now() + decision.retryAfterMs
+        }
       }
     }
     if (this.#isPaused) {
@@ -151,10 +155,6 @@ export class KeyQueue {
     } else {
       this.#endPause()
     }
-  }
-
-  #endOf({ retryAfterMs }: Decision): number {
-    return retryAfterMs === null ? this.#pausedUntil : this.#client.time.now() + retryAfterMs
   }
 
   #endPause(): void {

@@ -417,24 +417,23 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (pauseMs !== undefined) {
       void this.#block(call, status, pauseMs)
     }
-    if (settled !== undefined) {
-      settle(call, settled)
-      return
+    if (settled?.isError === true) {
+      call.reject(settled.error)
+    } else if (settled !== undefined) {
+      call.resolve(settled.value)
+    } else {
+      discard(result)
+      call.attempt++
+      this.#queued++
+      // A blocked key makes the call wait in any case.
+      const delayMs = isRefusal ? 0 : backoff
+      this.#events.emit('retry', { key: call.key as K, attempt: call.attempt, delayMs, status })
+      if (delayMs === 0) {
+        this.#enqueue(call)
+      } else {
+        this.#delayed.add(call, delayMs, () => this.#enqueue(call))
+      }
     }
-    discard(result)
-    call.attempt++
-    this.#queued++
-    // A blocked key makes the call wait in any case.
-    this.#retry(call, isRefusal ? 0 : backoff, status)
-  }
-
-  #retry(call: ScheduledCall, delayMs: number, status: number | undefined): void {
-    this.#events.emit('retry', { key: call.key as K, attempt: call.attempt, delayMs, status })
-    if (delayMs === 0) {
-      this.#enqueue(call)
-      return
-    }
-    this.#delayed.add(call, delayMs, () => this.#enqueue(call))
   }
 
   /** Blocks a key for all processes. In this one it pauses at once. */
@@ -464,13 +463,5 @@ function nameOfKey(key: unknown): string {
     return JSON.stringify(key) ?? String(key)
   } catch {
     throw invalid('INVALID_KEY', 'key', 'must be a key of the limiter', key)
-  }
-}
-
-function settle({ resolve, reject }: ScheduledCall, result: AttemptResult): void {
-  if (result.isError) {
-    reject(result.error)
-  } else {
-    resolve(result.value)
   }
 }

@@ -1,25 +1,5 @@
-/** The command's exit codes. `--help` and docs/command-line.md list them. */
-export const EXIT = {
-  /** The command did what was asked. */
-  fine: 0,
-  /**
-   * A negative result: a checked condition does not hold, or a key has no state to show or to
-   * remove.
-   */
-  no: 1,
-  /**
-   * The command line or a file of policies is invalid, or does not fit the log or the keys in
-   * Redis.
-   */
-  usage: 2,
-  /**
-   * The environment failed: for example a file that cannot be read, or a Redis that does not
-   * answer.
-   */
-  outside: 3,
-  /** A bug in tollgate. */
-  defect: 70,
-} as const
+/** The command's exit codes: see {@link EXIT_CODES_HELP}. docs/command-line.md lists them, too. */
+export const EXIT = { fine: 0, no: 1, usage: 2, outside: 3, defect: 70 } as const
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 

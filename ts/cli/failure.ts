@@ -11,20 +11,15 @@ export class CommandFailure extends Error {
   }
 }
 
-/** A failure of the command line, or of a file that it names. */
 export function usageError(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.usage)
 }
 
-/** A failure of the environment. */
 export function environmentError(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.outside)
 }
 
-/**
- * Runs a check of a user's value. Its errors become usage errors that start with the place of the
- * value.
- */
+/** Runs a check of a user's value. Its errors become usage errors that start with the place of the value. */
 export function asUsageError<T>(where: string, run: () => T): T {
   try {
     return run()

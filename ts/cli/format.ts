@@ -14,10 +14,7 @@ const PER = [
   ['week', 604_800_000],
 ] as const
 
-/**
- * A remaining or past time: exact to a millisecond below a second, to a tenth of a second below a
- * minute, and to a second above, always rounded up.
- */
+/** A time, rounded up: below a second to a millisecond, below a minute to a tenth of a second, else to a second. */
 export function formatDuration(exactMs: number): string {
   const ms = Math.ceil(exactMs)
   const step = ms < 1_000 ? 1 : ms < 60_000 ? 100 : 1_000
@@ -54,7 +51,6 @@ export function formatRate(units: number, periodMs: number): string {
   return `${formatNumber(units)} per ${formatLength(periodMs)}`
 }
 
-/** A number with thousands separators. */
 export function formatNumber(value: number): string {
   return value.toLocaleString('en-US')
 }
@@ -68,7 +64,12 @@ export function formatShare(part: number, whole: number): string {
   return `${part < whole ? Math.min(Math.round(share), 99) : Math.round(share)} %`
 }
 
+/** 2026-01-31 23:59:59, in UTC. */
+export function shownTime(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+}
+
 /** A time of the server's clock, to the second. */
 export function formatTime(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')} UTC`
+  return `${shownTime(ms)} UTC`
 }

@@ -6,17 +6,13 @@ import { promisify } from 'node:util'
 import { environmentError } from './failure.js'
 import type { Terminal } from './terminal.js'
 
-/** The names of files that this process has open: the text follows what has been written to them. */
+/** The names of files that this process has open. A text is appended to them. */
 const OPEN_FILE = /^\/(?:dev\/(?:std(?<name>out|err)|fd\/(?<fd>\d+))|proc\/self\/fd\/(?<own>\d+))$/
 
 /** The most symbolic links of a path, as on Linux. */
 const MAX_LINKS = 40
 
-/**
- * Prints a result or writes it to a file. A regular file is replaced atomically: if writing fails, it
- * stays as it was. A symbolic link stays, and the file that it names is replaced. A device or a FIFO
- * gets the text.
- */
+/** Prints a result or writes it to a file. A regular file is replaced atomically, also behind a symbolic link. */
 export async function writeResult(text: string, file: string | undefined, terminal: Terminal): Promise<void> {
   if (file === undefined) {
     terminal.stdout.write(text)
@@ -49,7 +45,6 @@ async function writeTo(file: string, text: string, { stdout, stderr }: Terminal)
   }
 }
 
-/** The number of an open file of this process. */
 function openFileOf(path: string): number | undefined {
   const { name, fd, own } = OPEN_FILE.exec(path)?.groups ?? {}
   const number = name === undefined ? (fd ?? own) : name === 'out' ? 1 : 2
@@ -91,7 +86,7 @@ async function targetOf(file: string): Promise<string> {
   throw new Error('too many symbolic links')
 }
 
-/** The result of a call on a path; `undefined` if nothing is there, or no link. */
+/** The result of a call on a path; `undefined` if nothing is there, or not a link. */
 async function unlessMissing<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call

@@ -5,16 +5,13 @@ import type { Policies } from '../policies/policy-set.js'
 import { asUsageError, environmentError, usageError } from './failure.js'
 import { formatPolicyText, parsePolicyOptions } from './policy-text.js'
 
-/** The policies of one limiter, with their name in reports. */
+/** The policies of one limiter, with a name for reports. */
 export interface LimiterPolicies {
   readonly name: string
   readonly policy: Policy | Policies
 }
 
-/**
- * Creates a policy from options. `suggest` uses another factory, for policies that still lack a
- * number.
- */
+/** Creates a policy from options. `suggest` has another factory, for policies that still lack a number. */
 export type PolicyFactory = (options: { algorithm: string; [option: string]: unknown }, where: string) => Policy
 
 export const makePolicy: PolicyFactory = (options, where) => asUsageError(where, () => policyOf(options, 'the policy'))
@@ -29,11 +26,8 @@ export function policiesFromTexts(texts: readonly string[], make: PolicyFactory 
 }
 
 /**
- * Reads the policies of a JSON file: an object of policies by name. Each is a text as for
- * `--policy`, an object with its `algorithm` and numbers, or an object of several policies by name,
- * which decide together.
- *
- * @throws {CommandFailure} The message names the invalid place in the file.
+ * Reads the policies of a JSON file: an object of policies by name. Each is a text as for `--policy`, an object with
+ * its `algorithm` and numbers, or an object of several policies by name, which decide together.
  */
 export function policiesFromFile(file: string, make: PolicyFactory = makePolicy): LimiterPolicies[] {
   const all = objectOf(readJson(file), file, 'must be an object of policies by name')
@@ -44,7 +38,6 @@ export function policiesFromFile(file: string, make: PolicyFactory = makePolicy)
   return entries.map(([name, value]) => ({ name, policy: policyOrSet(value, `${file}: ${name}`, make) }))
 }
 
-/** The policies of a limiter as text: one line for each policy. */
 export function textLinesOf(policy: Policy | Policies): string[] {
   if (isPolicyLike(policy)) {
     return [formatPolicyText(policy as Policy)]
@@ -52,10 +45,7 @@ export function textLinesOf(policy: Policy | Policies): string[] {
   return Object.entries(policy as Policies).map(([name, one]) => `${name}: ${formatPolicyText(one)}`)
 }
 
-/**
- * The policies of one limiter: a text, an object with its `algorithm`, or an object of these by
- * name.
- */
+/** The policies of one limiter: a text, an object with its `algorithm`, or an object of these by name. */
 export function policyOrSet(value: unknown, where: string, make: PolicyFactory = makePolicy): Policy | Policies {
   if (typeof value === 'string' || isPolicyLike(value)) {
     return policyFrom(value, where, make)
@@ -67,7 +57,6 @@ export function policyOrSet(value: unknown, where: string, make: PolicyFactory =
   return policies
 }
 
-/** One policy: a text, or an object with its `algorithm`. */
 export function policyFrom(value: unknown, where: string, make: PolicyFactory = makePolicy): Policy {
   if (typeof value === 'string') {
     return make(parsePolicyOptions(value, where), where)
@@ -75,7 +64,6 @@ export function policyFrom(value: unknown, where: string, make: PolicyFactory = 
   return make(value as { algorithm: string }, where)
 }
 
-/** Reads a JSON file. */
 export function readJson(file: string): unknown {
   let text: string
   try {
@@ -94,7 +82,6 @@ export function readJson(file: string): unknown {
 const ANY_RULE =
   'must be a string such as "gcra limit=100 period=1m", an object with an algorithm, or an object of these by name'
 
-/** An object of policies by name, not checked. @throws {CommandFailure} for any other value. */
 export function objectOf(value: unknown, where: string, rule = ANY_RULE): object {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return value

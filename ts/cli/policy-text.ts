@@ -4,20 +4,13 @@ import { DURATIONS, optionTexts, RATES, shortDuration } from '../input/policy-te
 import { type Policy, policyOf } from '../policies/policy.js'
 import { asUsageError, usageError } from './failure.js'
 
-/**
- * The format of a policy text. It resembles the call in a program:
- * `gcra({ limit: 100, period: '1m', burst: 20 })`.
- */
+/** The format of a policy text. It resembles the call in a program. */
 export const POLICY_TEXT_RULE = "an algorithm and its numbers, such as 'gcra limit=100 period=1m burst=20'"
 
 /**
- * Parses a policy in one line: the name of the algorithm's function and its options, `name=value`.
- *
- * An option inside an object has a name with dots, `limits.short.limit=10`. An amount per duration
- * may be written as a rate: `refill=10/1s`, `leak=5/1s`, `limits.short=10/1s`.
- *
- * @param where - The place of the text, for the message.
- * @throws {CommandFailure} The message states the broken rule.
+ * Parses a policy in one line: the name of the algorithm's function and its options, `name=value`. An option inside an
+ * object has a name with dots, `limits.short.limit=10`. An amount per duration may be written as a rate:
+ * `refill=10/1s`, `leak=5/1s`, `limits.short=10/1s`.
  */
 export function parsePolicyText(text: string, where: string): Policy {
   return asUsageError(where, () => policyOf(parsePolicyOptions(text, where)))
@@ -45,7 +38,6 @@ export function parsePolicyOptions(text: string, where: string): { algorithm: st
   return options
 }
 
-/** Sets the option at a path. */
 function setOption(options: object, path: readonly string[], text: string, where: string): void {
   let target = options as Record<string, unknown>
   for (const part of path.slice(0, -1)) {
@@ -78,10 +70,7 @@ function scalarOf(text: string): string | number | boolean {
   return text === 'true' ? true : text === 'false' ? false : text
 }
 
-/**
- * Formats a policy in one line, without options that have their default value.
- * {@link parsePolicyText} parses the result.
- */
+/** Formats a policy in one line, without options that have their default value, as {@link parsePolicyText} reads it. */
 export function formatPolicyText(policy: Policy): string {
   const { algorithm, ...options } = policy
   const words = Object.entries(options)

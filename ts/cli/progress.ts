@@ -3,20 +3,15 @@ import type { Terminal } from './terminal.js'
 
 /** The progress of a long command. It is shown on the standard error if that is a terminal. */
 export interface CommandProgress {
-  /** Adds finished units. */
   advance(units: number): void
-  /** Replaces the number of units of the whole work. */
+  /** Sets the number of units of the whole work. */
   expect(total: number): void
-  /** Removes the progress bar. */
   end(): void
 }
 
 const NONE: CommandProgress = { advance() {}, expect() {}, end() {} }
 
-/**
- * @param title - A description of the work.
- * @param total - The number of units; `undefined` if it is unknown, and then nothing is shown.
- */
+/** @param total - The number of units; `undefined` if it is unknown, and then nothing is shown. */
 export function progressOf({ stderr }: Terminal, title: string, total: number | undefined): CommandProgress {
   if (stderr.isTTY !== true || total === undefined || total === 0) {
     return NONE

@@ -1,26 +1,23 @@
 import { Command, CommanderError } from 'commander'
-import { blockCommand, unblockCommand } from './commands/block.js'
 import { blockedCommand } from './commands/blocked.js'
+import { changeCommands } from './commands/change.js'
 import { demoCommand, demoServerCommand } from './commands/demo.js'
 import { inspectCommand } from './commands/inspect.js'
-import { clearOverrideCommand, overrideCommand } from './commands/override.js'
 import { playgroundCommand } from './commands/playground.js'
 import { prefixesCommand } from './commands/prefixes.js'
-import { resetCommand } from './commands/reset.js'
 import { simulateCommand } from './commands/simulate.js'
 import { topCommand } from './commands/top.js'
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.js'
 import { exitCodeOf } from './failure.js'
 import { columnsOf, escapeControls, type Terminal, wrapped } from './terminal.js'
 
-/** Creates a command. Each command's file exports one. */
 export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void) => Command
 
 /** The commands in their groups, in the order of the help. */
 const COMMANDS: readonly (readonly [group: string, factories: readonly CommandFactory[]])[] = [
   ['Choose the numbers:', [simulateCommand, playgroundCommand, demoCommand]],
   ['See a limiter in Redis:', [prefixesCommand, inspectCommand, topCommand, blockedCommand]],
-  ['Change a key in Redis:', [resetCommand, blockCommand, unblockCommand, overrideCommand, clearOverrideCommand]],
+  ['Change a key in Redis:', changeCommands],
 ]
 
 const DESCRIPTION = `Rate limits from the command line: replay logs through policies, and show or change the keys of a limiter.
@@ -51,7 +48,6 @@ export async function run(words: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** The program with all commands. Tests also use it to check the documentation. */
 export function programOf(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const program = new Command('tollgate')
     .description(DESCRIPTION)
@@ -86,8 +82,7 @@ function helpWidth({ columns = 100 }: { readonly columns?: number }): number {
 /** Prints an error: on one line if the user can correct it. */
 function reportError(error: unknown, { stderr }: Terminal): ExitCode {
   if (error instanceof CommanderError) {
-    // Commander has printed the help or the error already. Without a command it prints the help as
-    // an error.
+    // Commander has printed the help or the error already. Without a command it prints the help as an error.
     return error.exitCode === 0 ? EXIT.fine : EXIT.usage
   }
   const code = exitCodeOf(error)

@@ -1,6 +1,7 @@
 import type { Readable, Writable } from 'node:stream'
 import { Help } from 'commander'
 import stringWidth from 'string-width'
+import { formatNumber } from './format.js'
 
 /** The streams and the environment of a command; `process` is one. */
 export interface Terminal {
@@ -23,7 +24,6 @@ const STYLES = {
   blue: [34, 39],
 } as const
 
-/** For outputs that are no terminal. */
 export const plain: Paint = (_, text) => text
 
 /** Colours texts where the output is a terminal, unless the user has set `NO_COLOR` (no-color.org). */
@@ -38,14 +38,10 @@ export function paintFor({ stdout, env }: Terminal): Paint {
   }
 }
 
-/**
- * Characters that a terminal would interpret, or that would make a text look different: control
- * characters, marks that change the direction of writing, characters without width, unpaired
- * surrogates.
- */
+/** Characters that a terminal would interpret, and those that are invisible or change the direction of writing. */
 const HOSTILE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
-/** Escapes a text for printing. Logs and keys contain whatever clients send. */
+/** Escapes a text for printing. Logs and keys may contain anything that clients send. */
 export function escapeControls(text: string): string {
   return text.replace(HOSTILE, (character) => {
     const code = character.codePointAt(0) as number
@@ -75,7 +71,7 @@ export function shortened(text: string, columns: number): string {
   return `${cut}…`
 }
 
-/** The width of a terminal; `undefined` if the stream is none. */
+/** The width of a terminal; `undefined` for other streams. */
 export function columnsOf({ isTTY, columns }: Terminal['stderr']): number | undefined {
   return isTTY === true ? columns : undefined
 }
@@ -83,10 +79,7 @@ export function columnsOf({ isTTY, columns }: Terminal['stderr']): number | unde
 /** Lines that a user copies: a break would change them. */
 const COPIED = /^ *(npx|zcat|new) /
 
-/**
- * Breaks the lines of a text at spaces, with the indentation of each line, so that they fit the
- * terminal. Without columns nothing changes.
- */
+/** Breaks the lines of a text at spaces, with the indentation of each line, so that they fit the terminal. */
 export function wrapped(text: string, columns: number | undefined): string {
   if (columns === undefined) {
     return text
@@ -102,7 +95,18 @@ export function wrapped(text: string, columns: number | undefined): string {
   return lines.join('\n')
 }
 
-/** How a table fits its width. */
+/** Prints the result of a command: as JSON, or as text that fits the terminal. */
+export function printResult(
+  terminal: Terminal,
+  format: 'text' | 'json',
+  result: object,
+  textOf: (paint: Paint, columns: number | undefined) => string,
+): void {
+  const columns = columnsOf(terminal.stdout)
+  const text = () => wrapped(textOf(paintFor(terminal), columns), columns)
+  terminal.stdout.write(format === 'json' ? `${JSON.stringify(result, undefined, 2)}\n` : text())
+}
+
 export interface TableFit {
   /** The columns of the terminal; without them a table is as wide as its texts. */
   readonly columns: number | undefined
@@ -111,7 +115,6 @@ export interface TableFit {
   readonly omit?: readonly number[]
 }
 
-/** The least width of a column that is cut. */
 const LEAST_CUT = 12
 
 /** Aligns rows as columns: text to the left, numbers to the right. */
@@ -119,7 +122,7 @@ export function table(
   rows: readonly (readonly (string | number)[])[],
   { columns = Number.POSITIVE_INFINITY, cut, omit = [] }: TableFit = { columns: undefined, cut: [] },
 ): string {
-  const texts = rows.map((row) => row.map((cell) => (typeof cell === 'number' ? grouped(cell) : cell)))
+  const texts = rows.map((row) => row.map((cell) => (typeof cell === 'number' ? formatNumber(cell) : cell)))
   const widths: number[] = []
   for (const row of texts) {
     row.forEach((text, column) => {
@@ -149,9 +152,4 @@ export function table(
     return `  ${cells.filter((_, column) => shown.has(column)).join('  ')}`.trimEnd()
   })
   return `${lines.join('\n')}\n`
-}
-
-/** A number with thousands separators: 1,234,567. */
-export function grouped(number: number): string {
-  return number.toLocaleString('en-US')
 }

@@ -1,60 +1,48 @@
 import { isExhausted, retryInfoOf } from './grpc-status.js'
 import { delayOfLimits, headerMapOf, retryAfterOf, serverLimitsOf } from './server-limits.js'
 
-/** The result of one attempt of a call. */
 export type AttemptResult =
   | { readonly isError: false; readonly value: unknown }
   | { readonly isError: true; readonly error: unknown }
 
-/** The answer of a server in the result of an attempt. */
 export interface Answer {
-  /** The HTTP status; `undefined` if there was no answer, or the value is not one. */
+  /** The HTTP status; `undefined` without an HTTP answer. */
   readonly status: number | undefined
   /** Whether the server has refused the call because of its limits. */
   readonly isRefusal: boolean
-  /** The time for which callers should wait, in milliseconds, if the server names one. */
+  /** The time that callers should wait, in milliseconds, if the server names one. */
   readonly delayMs: number | undefined
   /** The time until all limits that the server calls empty have units again, in milliseconds. */
   readonly emptyMs: number | undefined
 }
 
-/** What a result says that has no answer. */
 export const NO_ANSWER: Answer = { status: undefined, isRefusal: false, delayMs: undefined, emptyMs: undefined }
 
 /**
- * Finds the answer in a result: a `Response`, or an error of an HTTP client, which has `status` or
- * `statusCode`, and `headers`, itself or in its `response`; or an error of gRPC.
- *
- * A result whose members cannot be read has no answer.
+ * Finds the answer in a result: a `Response`, or an error of an HTTP client, which has `status` or `statusCode`, and
+ * `headers`, itself or in its `response`; or an error of gRPC. A result whose members cannot be read has no answer.
  *
  * @param wallMs - Epoch milliseconds, for times of answers without a `Date`.
  */
 export function answerOf(result: AttemptResult, wallMs: number): Answer {
   try {
-    return answerIn(result, wallMs)
+    const source: unknown = result.isError ? result.error : result.value
+    for (const candidate of [source, fieldOf(source, 'response')]) {
+      const status = fieldOf(candidate, 'status') ?? fieldOf(candidate, 'statusCode')
+      const headers = fieldOf(candidate, 'headers')
+      // A value that is not an answer may have a status of its own.
+      if (typeof status === 'number' && (result.isError || headers !== undefined)) {
+        return httpAnswer(status, headers, source, wallMs)
+      }
+    }
+    const isRefusal = result.isError && isExhausted(source)
+    return isRefusal ? { ...NO_ANSWER, isRefusal, delayMs: retryInfoOf(source) } : NO_ANSWER
   } catch {
     return NO_ANSWER
   }
 }
 
-function answerIn(result: AttemptResult, wallMs: number): Answer {
-  const source: unknown = result.isError ? result.error : result.value
-  for (const candidate of [source, fieldOf(source, 'response')]) {
-    const status = fieldOf(candidate, 'status') ?? fieldOf(candidate, 'statusCode')
-    const headers = fieldOf(candidate, 'headers')
-    // A value that is not an answer may have a status of its own.
-    if (typeof status === 'number' && (result.isError || headers !== undefined)) {
-      return httpAnswer(status, headers, source, wallMs)
-    }
-  }
-  const isRefusal = result.isError && isExhausted(source)
-  return isRefusal ? { ...NO_ANSWER, isRefusal, delayMs: retryInfoOf(source) } : NO_ANSWER
-}
-
-/**
- * 429 is a refusal. So are 503 with a time to wait, and 403 with one or with an empty limit, which
- * GitHub and others send.
- */
+/** Refusals are 429, 503 with a time to wait, and 403 with one or with an empty limit, which GitHub and others send. */
 function httpAnswer(status: number, given: unknown, source: unknown, wallMs: number): Answer {
   const headers = headerMapOf(given)
   const limits = serverLimitsOf(headers, wallMs)

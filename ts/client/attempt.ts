@@ -6,7 +6,6 @@ import type { ScheduledCall } from './scheduled-call.js'
 import { linkSignal } from './signals.js'
 import type { Turn } from './turn.js'
 
-/** The result of an attempt, and the server's answer in it. */
 export interface ReadResult {
   readonly result: AttemptResult
   readonly answer: Answer
@@ -17,7 +16,6 @@ export function isFailure({ result, answer: { status, isRefusal } }: ReadResult)
   return result.isError || isRefusal || (status !== undefined && status >= 400)
 }
 
-/** One attempt of a call. */
 export class Attempt {
   readonly startedAt: number
   readonly number: number
@@ -26,7 +24,7 @@ export class Attempt {
   readonly #time: WaitingTime
   readonly #controller = new AbortController()
   readonly #unlinks: readonly (() => void)[]
-  /** Whether the function runs, whose time may be over. */
+  /** Whether the function of the call still runs, perhaps after its time. */
   #isRunning = true
   #hasEnded = false
   #onEnd: () => void = () => {}
@@ -44,7 +42,6 @@ export class Attempt {
     return this.#controller.signal as PermitSignal
   }
 
-  /** Whether the call holds a permit while it runs. */
   get hasPermit(): boolean {
     return this.#turn.signal !== undefined
   }
@@ -53,11 +50,7 @@ export class Attempt {
     this.#controller.abort(reason)
   }
 
-  /**
-   * Runs the function of the call, for `attemptTimeoutMs` at most.
-   *
-   * @param read - Reads the result. Does not reject.
-   */
+  /** Runs the function of the call, for `attemptTimeoutMs` at most. `read` reads the result and does not reject. */
   async run(read: (result: AttemptResult) => Answer | Promise<Answer>): Promise<ReadResult> {
     const { attemptTimeoutMs } = this.#call
     if (attemptTimeoutMs === undefined) {
@@ -84,11 +77,7 @@ export class Attempt {
     return first
   }
 
-  /**
-   * Ends the attempt: releases its permit, once its function no longer runs.
-   *
-   * @param onEnd - Called then.
-   */
+  /** Ends the attempt: once its function no longer runs, it releases the permit and calls `onEnd`. */
   end(onEnd: () => void): void {
     this.#hasEnded = true
     this.#onEnd = onEnd

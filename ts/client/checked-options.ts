@@ -1,47 +1,17 @@
-import { type AbortSignalLike, signalOf } from '../api/wait.js'
+import { signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
 import { millisOfOption, wholeMillis } from '../input/duration.js'
-import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import { invalid, oneOf, optionalFunction, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
 import type { TimerClock } from '../platform/timer-clock.js'
 import { timers } from '../platform/timers.js'
 import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
 import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
 
-/** A day, the longest wait. */
+/** A day. */
 const MAX_MS = 86_400_000
 
-const DEFAULT_WAIT_MS = 60_000
+export type CheckedClientOptions = ReturnType<typeof clientOptionsOf>
 
-const DEFAULT_AGEING_MS = 1_000
-
-/** The checked `RetryOptions`. */
-export interface CheckedRetries {
-  readonly limit: number
-  readonly minDelay: number
-  readonly maxDelay: number
-  readonly budget: number | false
-}
-
-/** The checked `ClientOptions`. */
-export interface CheckedClientOptions {
-  readonly limiter: ClientLimiter<unknown, string, string>
-  readonly key: unknown
-  readonly maxWaitMs: number
-  readonly maxQueued: number
-  readonly ageingMs: number
-  readonly attemptTimeoutMs: number | undefined
-  readonly retries: CheckedRetries
-  readonly shouldRetry: ShouldRetry | undefined
-  readonly refusalOf: RefusalOf | undefined
-  readonly pauseWhenEmpty: boolean
-  /** Whether `fetch` holds permits until the body has ended. */
-  readonly holdsBodies: boolean
-  /** `undefined`: the platform's function. */
-  readonly fetch: ((input: unknown, init: unknown) => Promise<unknown>) | undefined
-  readonly time: WaitingTime
-}
-
-/** The names of the options. */
 const CLIENT_OPTIONS = [
   'limiter',
   'key',
@@ -58,44 +28,34 @@ const CLIENT_OPTIONS = [
   'clock',
 ] as const
 
-/** Checks `ClientOptions`. */
-export function clientOptionsOf(value: unknown): CheckedClientOptions {
+export function clientOptionsOf(value: unknown) {
   const options = optionsOf('INVALID_OPTION', 'OutgoingClient', value, CLIENT_OPTIONS)
-  const { limiter, key, maxWaitMs = DEFAULT_WAIT_MS, maxQueued = 1_000, clock } = options
+  const { limiter, key, maxWaitMs = 60_000, maxQueued = 1_000, ageing = '1s', clock } = options
   const { pauseWhenEmpty = false, holdUntil = 'body' } = options
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
-  }
-  if (holdUntil !== 'body' && holdUntil !== 'headers') {
-    throw invalid('INVALID_OPTION', 'holdUntil', "must be 'body' or 'headers'", holdUntil)
   }
   return {
     limiter,
     key,
     maxWaitMs: waitOf(maxWaitMs),
     maxQueued: wholeNumber('INVALID_OPTION', 'maxQueued', maxQueued),
-    ageingMs: ageingOf(options.ageing),
+    ageingMs: ageingOf(ageing),
     attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs),
     retries: retriesOf(options.retries),
-    shouldRetry: functionOf('shouldRetry', options.shouldRetry),
-    refusalOf: functionOf('refusalOf', options.refusalOf),
+    shouldRetry: optionalFunction<ShouldRetry>('shouldRetry', options.shouldRetry),
+    refusalOf: optionalFunction<RefusalOf>('refusalOf', options.refusalOf),
     pauseWhenEmpty: trueOrFalse('INVALID_OPTION', 'pauseWhenEmpty', pauseWhenEmpty),
-    holdsBodies: holdUntil === 'body',
-    fetch: functionOf('fetch', options.fetch),
+    /** Whether `fetch` holds permits until the body has ended. */
+    holdsBodies: oneOf('INVALID_OPTION', 'holdUntil', holdUntil, ['body', 'headers']) === 'body',
+    /** `undefined`: the platform's function. */
+    fetch: optionalFunction<(input: unknown, init: unknown) => Promise<unknown>>('fetch', options.fetch),
     time: clientTimeOf(clockOf('clock', clock)),
   }
 }
 
-/** Checks an option that is a function, if it is given. */
-function functionOf<F>(option: string, value: unknown): F | undefined {
-  if (value !== undefined && typeof value !== 'function') {
-    throw invalid('INVALID_OPTION', option, 'must be a function', value)
-  }
-  return value as F | undefined
-}
-
 function ageingOf(value: unknown): number {
-  const millis = value === undefined ? DEFAULT_AGEING_MS : millisOfOption('INVALID_OPTION', 'ageing', value)
+  const millis = millisOfOption('INVALID_OPTION', 'ageing', value)
   if (millis < 1 || millis > MAX_MS) {
     throw invalid('INVALID_OPTION', 'ageing', 'must be from a millisecond to a day', value)
   }
@@ -113,7 +73,7 @@ function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTi
   return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
 }
 
-function isLimiter(value: unknown): value is CheckedClientOptions['limiter'] {
+function isLimiter(value: unknown): value is ClientLimiter<unknown, string, string> {
   const limiter = value as Partial<ClientLimiter> | null | undefined
   return typeof limiter?.take === 'function' && typeof limiter.block === 'function' && limiter.policies !== undefined
 }
@@ -122,7 +82,7 @@ function waitOf(value: unknown): number {
   return wholeMillis('maxWaitMs', value, 0, MAX_MS)
 }
 
-function retriesOf(value: unknown): CheckedRetries {
+function retriesOf(value: unknown) {
   const options = typeof value === 'number' ? { limit: value } : (value ?? {})
   const names = ['limit', 'minDelay', 'maxDelay', 'budget'] as const
   const checked = optionsOf('INVALID_OPTION', 'retries', options, names)
@@ -147,21 +107,11 @@ function budgetOf(value: unknown): number | false {
   return value
 }
 
-/** The checked `ScheduleOptions`. */
-export interface CheckedCall {
-  readonly key: unknown
-  readonly priority: number
-  readonly cost: number
-  readonly signal: AbortSignalLike | undefined
-  readonly maxWaitMs: number
-  readonly tier: string | undefined
-  readonly isIdempotent: boolean
-  readonly attemptTimeoutMs: number | undefined
-  readonly shouldRetry: ShouldRetry | undefined
-}
+export type CheckedCall = ReturnType<typeof scheduleOptionsOf>
 
-/** The values for options of a call that are not given. */
-export type CallDefaults = Pick<CheckedCall, 'key' | 'maxWaitMs' | 'isIdempotent' | 'attemptTimeoutMs' | 'shouldRetry'>
+type CallDefaults = Pick<CheckedClientOptions, 'key' | 'maxWaitMs' | 'attemptTimeoutMs' | 'shouldRetry'> & {
+  readonly isIdempotent: boolean
+}
 
 const CALL_OPTIONS = [
   'key',
@@ -175,12 +125,7 @@ const CALL_OPTIONS = [
   'shouldRetry',
 ] as const
 
-/**
- * Checks `ScheduleOptions`.
- *
- * @param where - The method, for messages.
- */
-export function scheduleOptionsOf(where: string, value: unknown, defaults: CallDefaults): CheckedCall {
+export function scheduleOptionsOf(where: string, value: unknown, defaults: CallDefaults) {
   const options = optionsOf('INVALID_OPTION', where, value ?? {}, CALL_OPTIONS)
   const { key = defaults.key, priority = 0, cost = 1, signal, tier } = options
   if (key === undefined) {
@@ -195,11 +140,10 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
     tier: tier as string | undefined,
     isIdempotent: trueOrFalse('INVALID_OPTION', 'isIdempotent', options.isIdempotent ?? defaults.isIdempotent),
     attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs) ?? defaults.attemptTimeoutMs,
-    shouldRetry: functionOf<ShouldRetry>('shouldRetry', options.shouldRetry) ?? defaults.shouldRetry,
+    shouldRetry: optionalFunction<ShouldRetry>('shouldRetry', options.shouldRetry) ?? defaults.shouldRetry,
   }
 }
 
-/** Checks `CloseOptions`. */
 export function closeTimeoutOf(value: unknown): number | undefined {
   // A listener for a signal of the process receives its name.
   const options = typeof value === 'string' ? {} : (value ?? {})

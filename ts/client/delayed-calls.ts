@@ -8,7 +8,7 @@ import type { ScheduledCall } from './scheduled-call.js'
 export class DelayedCalls {
   readonly #time: WaitingTime
   readonly #giveUp: (call: ScheduledCall, error: unknown) => void
-  /** With what ends the delay. */
+  /** The calls, with functions that end their delay. */
   readonly #calls = new Map<ScheduledCall, () => void>()
 
   /** @param giveUp - A call ends, because it is aborted or the client is closed. */
@@ -17,7 +17,7 @@ export class DelayedCalls {
     this.#giveUp = giveUp
   }
 
-  /** @param onDue - Called after the delay, unless the call ends before. */
+  /** Calls `onDue` after the delay, unless the call ends before. */
   add(call: ScheduledCall, delayMs: number, onDue: () => void): void {
     const { signal } = call
     const stop = () => {
@@ -41,7 +41,6 @@ export class DelayedCalls {
     this.#calls.set(call, stop)
   }
 
-  /** Ends all calls. */
   close(): void {
     for (const [call, stop] of [...this.#calls]) {
       stop()

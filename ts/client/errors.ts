@@ -3,13 +3,11 @@ import { TollgateError } from '../api/error.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { ScheduledCall } from './scheduled-call.js'
 
-/** @param attempts - The attempts that the call has begun. */
 export function closedError(attempts: number): TollgateError {
   const fate = attempts === 0 ? 'the call has not started' : `attempt ${attempts} of the call has started`
   return new TollgateError('CLOSED', `the client has been closed; ${fate}`, { attempts })
 }
 
-/** @param attempts - The attempts that the call has begun. */
 export function abortedError(signal: AbortSignalLike, attempts: number): TollgateError {
   return new TollgateError('ABORTED', 'the wait has been aborted', { cause: signal.reason, attempts })
 }
@@ -19,7 +17,6 @@ export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall
   return new TollgateError('ATTEMPT_TIMEOUT', message, { attempts: attempt, charged: 'unknown' })
 }
 
-/** The error of a call that cannot wait for its turn. */
 export function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
   const { maxWaitMs, cost } = call
   const isImpossible = decision?.status === 'impossible'

@@ -2,19 +2,6 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { invalid } from '../input/options.js'
 import { isIdempotentRequest } from './retry.js'
 
-/** A request of `fetch`. */
-export interface FetchCall {
-  /** The host of the URL; `undefined` if it has none. */
-  readonly host: string | undefined
-  readonly signal: AbortSignalLike | undefined
-  readonly isIdempotent: boolean
-  /** Whether the request can be sent again. A stream can be read only once. */
-  readonly isRepeatable: boolean
-  /** Sends it. */
-  send(signal: AbortSignalLike): Promise<unknown>
-}
-
-/** The parts of a request, and of the options of `fetch`, that are read here. */
 interface RequestParts {
   readonly url?: unknown
   readonly method?: unknown
@@ -24,8 +11,7 @@ interface RequestParts {
   clone?(): unknown
 }
 
-/** Reads the arguments of `fetch`. */
-export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined): FetchCall {
+export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined) {
   if (init !== undefined && (typeof init !== 'object' || init === null)) {
     throw invalid('INVALID_OPTION', 'init', 'must be the options of fetch', init)
   }
@@ -44,13 +30,13 @@ export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | un
       String(options.method ?? request.method ?? 'GET'),
       headers.has('idempotency-key'),
     ),
+    // A stream can be read only once.
     isRepeatable: !isStream(options.body),
     // The body of a request can be read only once, so each attempt reads a copy.
-    send: async (signal) => send(hasBody ? request.clone?.() : input, { ...options, signal }),
+    send: async (signal: AbortSignalLike) => send(hasBody ? request.clone?.() : input, { ...options, signal }),
   }
 }
 
-/** A function that sends requests, as `fetch`. */
 type FetchSender = (input: unknown, init: unknown) => Promise<unknown>
 
 function hostOf(url: unknown): string | undefined {

@@ -1,14 +1,12 @@
 import { boundedDelay, resetDelayOf, secondsOf } from './server-times.js'
 
-/** The code `RESOURCE_EXHAUSTED` of gRPC. */
 const RESOURCE_EXHAUSTED = 8
 
-/** The key of the metadata with a `google.rpc.Status`, whose details may have a `RetryInfo`. */
+/** The key of the metadata with a `google.rpc.Status`. Its details may have a `RetryInfo`. */
 const STATUS_DETAILS = 'grpc-status-details-bin'
 
 const RETRY_INFO = 'google.rpc.RetryInfo'
 
-/** The metadata of `@grpc/grpc-js`. */
 interface Metadata {
   get?(name: string): readonly unknown[]
 }
@@ -37,10 +35,7 @@ export function isExhausted(error: unknown): boolean {
   return code === RESOURCE_EXHAUSTED && [metadata, statusDetails, details].some((member) => member !== undefined)
 }
 
-/**
- * The time for which a server asks callers to wait in a `RetryInfo`, or in the pushback of gRPC's
- * retries.
- */
+/** The time that a server asks callers to wait, in a `RetryInfo` or in the pushback of gRPC's retries. */
 export function retryInfoOf(error: unknown): number | undefined {
   const { metadata, statusDetails, errorDetails, details, error: body, response } = (error ?? {}) as GrpcError
   const [own, theirs] = [body, response?.data?.error].map((of) => (of as GrpcError | null | undefined)?.details)

@@ -1,16 +1,10 @@
-/**
- * A binary heap: the first item by an order. Adding, taking and removing an item cost O(log n), with no
- * sweep that would block the event loop. Each item holds its own place, so that it can be removed.
- */
+/** A binary heap. All operations cost O(log n). Each item holds its own index, so that it can be removed. */
 export class Heap<Place extends string, T extends { [place in Place]: number }> {
   readonly #isBefore: (one: T, other: T) => boolean
   readonly #place: Place
   readonly #items: T[] = []
 
-  /**
-   * @param place - The property of an item in which this heap keeps its index.
-   * @param isBefore - A strict order in which no two items are equal.
-   */
+  /** @param isBefore - A strict order in which no two items are equal. The index of an item is its property `place`. */
   constructor(place: Place, isBefore: (one: T, other: T) => boolean) {
     this.#place = place
     this.#isBefore = isBefore
@@ -29,7 +23,6 @@ export class Heap<Place extends string, T extends { [place in Place]: number }> 
     return this.#items[0]
   }
 
-  /** Takes the first item. */
   take(): T | undefined {
     const first = this.#items[0]
     if (first !== undefined) {
@@ -38,7 +31,6 @@ export class Heap<Place extends string, T extends { [place in Place]: number }> 
     return first
   }
 
-  /** Removes an item of this heap. */
   remove(item: T): void {
     const index = item[this.#place]
     const last = this.#items.pop() as T
@@ -50,7 +42,7 @@ export class Heap<Place extends string, T extends { [place in Place]: number }> 
 
   #put(index: number, item: T): void {
     this.#items[index] = item
-    // The type of a property by a generic name is not seen to be a number.
+    // TypeScript does not know that a property with a generic name is a number.
     ;(item as Record<Place, number>)[this.#place] = index
   }
 

@@ -2,16 +2,12 @@ import type { PermitSignal } from '../api/permit.js'
 import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 
-/**
- * The bytes that are read before the caller reads. A body that is not longer ends when the server has
- * sent it, also if nobody reads it.
- */
+/** The bytes that are read before the caller reads. A body that is not longer ends also if nobody reads it. */
 const READ_AHEAD = 65_536
 
 /** The time after which a longer body counts as ended if nobody reads it, in milliseconds. */
 const UNREAD_MS = 60_000
 
-/** What a caller of {@link holdBody} provides. */
 interface BodyHolder {
   readonly time: WaitingTime
   /** Ends the body when it is aborted. */
@@ -20,11 +16,7 @@ interface BodyHolder {
   onEnd(isSuccess: boolean): void
 }
 
-/**
- * Watches the body of a response.
- *
- * @returns The response that the caller gets in its place. A value without a body stays as it is, and has ended.
- */
+/** Watches the body of a response. The caller gets the returned response. A value without a body has ended at once. */
 export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): unknown {
   if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.bodyUsed) {
     onEnd(true)
@@ -82,10 +74,7 @@ export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): u
   return withPropertiesOf(value, new Response(body, { headers: value.headers }))
 }
 
-/**
- * Reads the next chunk that has bytes; `undefined` at the end. The chunk is copied, because a stream of
- * bytes takes over the memory of each chunk.
- */
+/** A copy of the next chunk with bytes; `undefined` at the end. A byte stream takes the memory of its chunks. */
 async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     if (!ArrayBuffer.isView(read.value)) {
@@ -98,7 +87,7 @@ async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<
   return undefined
 }
 
-/** Gives a response, and its clones, what a constructor cannot give it. */
+/** Gives a response and its clones the properties that a constructor cannot set. */
 function withPropertiesOf(original: Response, copy: Response): Response {
   const { status, statusText, ok, url, redirected, type } = original
   const clone = () => withPropertiesOf(original, Response.prototype.clone.call(copy))

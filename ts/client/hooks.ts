@@ -8,7 +8,7 @@ import { mayRetry } from './retry.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { boundedDelay } from './server-times.js'
 
-/** Asks the functions of the options. One that fails is reported, and does not count. */
+/** Calls the functions of the options. If one fails, `onError` is called, and the client decides without it. */
 export class Hooks {
   readonly #options: CheckedClientOptions
   readonly #onError: (event: ClientEvents<unknown>['hookError']) => void
@@ -18,7 +18,6 @@ export class Hooks {
     this.#onError = onError
   }
 
-  /** Reads the result of an attempt. */
   read(call: ScheduledCall, result: AttemptResult): Answer | Promise<Answer> {
     const answer = answerOf(result, this.#options.time.epochMs())
     return this.#options.refusalOf === undefined ? answer : this.#withRefusal(call, result, answer)
@@ -38,7 +37,6 @@ export class Hooks {
     }
   }
 
-  /** Whether a failed call may be sent again. */
   mayRetry(call: ScheduledCall, { result, answer }: ReadResult): boolean {
     const { key, shouldRetry, attempt, isIdempotent } = call
     try {

@@ -1,8 +1,3 @@
-/**
- * `tollgate/client` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/client` for `import`: the same module. */
 export type * from './index.js'
 export { OutgoingClient } from './index.js'

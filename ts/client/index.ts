@@ -1,9 +1,8 @@
 /**
- * A client for outgoing calls: `tollgate/client`.
+ * A client for calls to other services: `tollgate/client`.
  *
- * Its limiter decides over all processes when calls may start, and how many run at a time. If the
- * server refuses a call, all processes pause for the time that it asks for. Needs neither Node.js nor
- * the addon.
+ * Its limiter decides over all processes when calls may start, and how many run at a time. If the server refuses a
+ * call, all processes pause for the time that it asks for. Needs neither Node.js nor the addon.
  *
  * @module tollgate/client
  */

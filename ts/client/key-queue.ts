@@ -3,7 +3,7 @@ import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { abortedError, closedError, tooLongError } from './errors.js'
-import { deadlineOf, needSameTurn, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 import { type LeavingReason, WaitingCalls } from './waiting-calls.js'
 
@@ -17,26 +17,22 @@ const FIRST_WINDOW = 4
 const MIN_PAUSE_MS = 5
 
 /**
- * The time between two questions to the store whether a pause still holds, in milliseconds. An
- * operator may have ended it with `unblock`, `reset` or other numbers.
+ * The milliseconds between two questions to the store whether a pause still holds. An operator may have ended it with
+ * `unblock`, `reset` or other numbers.
  */
 const CHECK_MS = 5_000
 
-/** The functions of the client that a queue calls. */
 export interface QueueClient {
   readonly ask: AskForTurn
-  /** Previews the decision on a call. */
   readonly peek: (key: unknown, need: TurnNeed) => Promise<Decision>
   readonly time: WaitingTime
-  /** A call has its turn. */
   start(call: ScheduledCall, turn: Turn): void
-  /** A call left the queue without a turn. */
+  /** A call has left the queue without a turn. */
   giveUp(call: ScheduledCall, error: unknown): void
-  /** Nothing waits in the queue any more, and there is no pause to remember. */
+  /** No call waits, and there is no pause to remember. */
   onIdle(): void
 }
 
-/** A request for a turn under way. */
 interface Ask extends TurnNeed {
   readonly controller: AbortController
 }
@@ -44,12 +40,11 @@ interface Ask extends TurnNeed {
 /**
  * The waiting calls of one key, by priority, then in the order in which they were made.
  *
- * A turn belongs to no particular call: it goes to the first call that needs such a turn when it
- * comes. So a call with a high priority overtakes calls for which turns have been requested.
+ * A turn goes to the first call that needs such a turn when it comes, and not to the call for which it was requested.
+ * So a call with a high priority overtakes others.
  *
- * The queue requests few turns ahead, because slots and tickets of the store are served in their own
- * order: the number of requests at a time doubles while turns come at once, and halves while they are
- * delayed.
+ * The store serves requests in their order, so the queue makes few of them ahead: their number doubles while turns come
+ * at once, and halves while they are delayed.
  */
 export class KeyQueue {
   readonly #key: unknown
@@ -59,9 +54,9 @@ export class KeyQueue {
   #window = FIRST_WINDOW
   #pausedUntil = Number.NEGATIVE_INFINITY
   #pauseTimer: PlatformTimer | undefined
-  /** The decision of the store behind the pause. Without one the store knows nothing of the pause. */
+  /** The decision of the store that caused the pause; `undefined` if the store does not know of the pause. */
   #refusal: Decision | undefined
-  /** When the store said so. */
+  /** When the store made it. */
   #checkedAt = 0
   #isClosed = false
 
@@ -76,12 +71,10 @@ export class KeyQueue {
     })
   }
 
-  /** Whether nothing waits here, and there is no pause to remember. */
   get isIdle(): boolean {
     return this.#waiting.size === 0 && this.#asks.size === 0 && !this.#isPaused
   }
 
-  /** Adds a call. */
   add(call: ScheduledCall): void {
     this.#waiting.add(call)
     if (this.#isPaused && this.#refusal !== undefined && !this.#isCertain) {
@@ -90,11 +83,7 @@ export class KeyQueue {
     this.#requestTurns()
   }
 
-  /**
-   * Starts no calls for a time. A pause never shortens another one.
-   *
-   * @param refusal - The decision that says so. Calls that cannot wait so long are rejected with it.
-   */
+  /** Starts no calls for a time. It never shortens another pause. Calls that cannot wait so long get the `refusal`. */
   pause(millis: number, refusal: Decision | undefined): void {
     this.#setRefusal(refusal ?? this.#refusal)
     this.#window = 1
@@ -104,13 +93,11 @@ export class KeyQueue {
     }
   }
 
-  /** Ends a pause. */
   resume(): void {
     this.#setPause(Number.NEGATIVE_INFINITY)
     this.#endPause()
   }
 
-  /** Rejects all waiting calls. */
   close(): void {
     this.#isClosed = true
     this.#waiting.close()
@@ -144,18 +131,22 @@ export class KeyQueue {
     }
   }
 
-  /** Ends the pause at its end, or if the store no longer knows of it. It is asked only if calls wait. */
+  /** Ends the pause at its end, or if the store no longer knows of it. The store is asked only if calls wait. */
   async #onPauseTimer(): Promise<void> {
     const [need] = this.#waiting.first(1)
     if (this.#isPaused && this.#refusal !== undefined && need !== undefined) {
       const before = this.#pausedUntil
-      // Further calls need not ask, too.
+      // A further call does not ask again.
       this.#checkedAt = this.#client.time.now()
       const decision = await this.#client.peek(this.#key, need).catch(() => undefined)
       // The server may have refused another call meanwhile.
       if (decision !== undefined && decision.source === 'store' && this.#pausedUntil === before) {
         this.#setRefusal(decision)
-        this.#pausedUntil = decision.allowed ? Number.NEGATIVE_INFINITY : this.#endOf(decision)
+        if (decision.allowed) {
+          this.#pausedUntil = Number.NEGATIVE_INFINITY
+        } else if (decision.retryAfterMs !== null) {
+          this.#pausedUntil = this.#client.time.now() + decision.retryAfterMs
+        }
       }
     }
     if (this.#isPaused) {
@@ -164,10 +155,6 @@ export class KeyQueue {
     } else {
       this.#endPause()
     }
-  }
-
-  #endOf({ retryAfterMs }: Decision): number {
-    return retryAfterMs === null ? this.#pausedUntil : this.#client.time.now() + retryAfterMs
   }
 
   #endPause(): void {
@@ -193,18 +180,17 @@ export class KeyQueue {
     }
   }
 
-  /** Requests turns for the first calls. */
   #requestTurns(): void {
     if (!this.#isPaused && !this.#hasEnoughAsks) {
       const others = [...this.#asks]
       for (const call of this.#waiting.first(this.#window)) {
-        const index = others.findIndex((ask) => needSameTurn(ask, call))
+        const index = others.findIndex(({ cost, tier }) => cost === call.cost && tier === call.tier)
         if (index >= 0) {
           others.splice(index, 1)
         } else if (this.#asks.size < this.#window) {
           void this.#ask(call)
         } else {
-          // The store would serve these requests, of later calls, first.
+          // The store would serve the requests of later calls first.
           this.#withdraw(others)
           break
         }
@@ -216,7 +202,7 @@ export class KeyQueue {
     }
   }
 
-  /** Whether the requests under way are those of the first calls. Usually all calls need the same turn. */
+  /** Whether the requests under way suffice for the first calls. Usually all calls need the same turn. */
   get #hasEnoughAsks(): boolean {
     const enough = Math.min(this.#window, this.#waiting.size)
     return this.#asks.size === enough && [...this.#asks].every((ask) => this.#waiting.allNeed(ask))

@@ -6,11 +6,10 @@ import { invalid } from '../input/options.js'
 const MAX_WAITING = 64
 
 /**
- * Makes a call for each value, in order. Only some of the calls wait at a time.
+ * Makes a call for each value, in order. Only some of the calls wait at a time. After a rejection no further value is
+ * taken, and the signal is aborted.
  *
  * @param call - Makes the call with this signal, and calls `onStart` when its function runs.
- * @returns The results in the order of the values. After a rejection no further value is taken, and the
- * signal is aborted.
  */
 export async function mapCalls<V, R>(
   values: Iterable<V> | AsyncIterable<V>,

@@ -32,29 +32,28 @@ export type FetchFunction = typeof globalThis extends {
 /** The options of an {@link OutgoingClient}. */
 export interface ClientOptions<K = string, N extends string = string, T extends string = never> {
   /**
-   * Decides when calls may start. Rates limit how often calls start; `concurrency` limits how many
-   * run at a time. Over Redis both count for all processes. You close it.
+   * Decides when calls may start. Rates limit how often calls start; `concurrency` limits how many run at a time. Over
+   * Redis both count for all processes. You close it.
    */
   readonly limiter: ClientLimiter<K, N, T>
   /** The key of calls that name none. Default: for `fetch` the host of the URL, with its port. */
   readonly key?: K
   /**
-   * The longest time for which a call waits for its turn, before each attempt: a whole number of
-   * milliseconds from 0 to 86,400,000, a day, or a duration such as `'5m'`. Default: 60,000.
+   * The longest wait for a turn, before each attempt: whole milliseconds from 0 to 86,400,000, a day, or a duration
+   * such as `'5m'`. Default: 60,000.
    */
   readonly maxWaitMs?: Duration
   /** The most calls that wait at a time, from 1 on. Default: 1,000. */
   readonly maxQueued?: number
   /**
-   * The time by which one step of priority brings a call forward: a call starts before one whose
-   * priority is lower by n if it came at most n times this time later. So no call waits for ever for
-   * more urgent ones. With `'1d'`, the longest wait, priorities are strict. From 1 ms to a day. Default: `'1s'`.
+   * The time by which one step of priority brings a call forward: a call starts before one whose priority is lower by n
+   * if it came at most n times this time later. So no call waits forever. With `'1d'`, the longest wait, priorities
+   * are strict. From 1 ms to a day. Default: `'1s'`.
    */
   readonly ageing?: Duration
   /**
-   * The longest time of an attempt: a whole number of milliseconds from 1 to 86,400,000, or a duration
-   * such as `'10s'`. Then its `signal` is aborted, and the attempt has failed with `ATTEMPT_TIMEOUT`.
-   * Default: no limit.
+   * The longest time of an attempt: whole milliseconds from 1 to 86,400,000, or a duration such as `'10s'`. Then its
+   * `signal` is aborted, and the attempt has failed with `ATTEMPT_TIMEOUT`. Default: no limit.
    */
   readonly attemptTimeoutMs?: Duration
   /** The number of retries of a call, or {@link RetryOptions}. `0`: no retries. Default: 2. */
@@ -64,23 +63,21 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
   /** See {@link RefusalOf}. Default: only HTTP and gRPC answers are read. */
   readonly refusalOf?: RefusalOf
   /**
-   * Whether a successful answer that says that nothing is left (`X-RateLimit-Remaining: 0` and the
-   * like) blocks the key until the reset that it names, so that no process sends a call that would be
-   * refused. Default: `false`.
+   * Whether a successful answer that says that nothing is left (such as `X-RateLimit-Remaining: 0`) blocks the key
+   * until the reset that it names, so that no process sends a call that would be refused. Default: `false`.
    */
   readonly pauseWhenEmpty?: boolean
   /**
-   * When `fetch` releases the permit of a request, under `concurrency`: when the body of the response
-   * has ended (read, cancelled or failed), or when its headers are there. Default: `'body'`.
+   * When `fetch` releases the permit of a request, under `concurrency`: when the body of the response has ended (read,
+   * cancelled or failed), or when its headers are there. Default: `'body'`.
    */
   readonly holdUntil?: 'body' | 'headers'
   /** Sends the requests of `fetch`. Default: the platform's function. */
   readonly fetch?: FetchFunction
   /**
-   * The time by which calls wait, for tests: a `TestClock` of `tollgate/testing`; or a function that
-   * returns milliseconds, as `Date.now` does. With a function, the client uses the platform's timers
-   * as they are at the time of a call, so that a test can fake them. Default: the real time, also in
-   * a test that fakes timers.
+   * The time by which calls wait, for tests: a `TestClock` of `tollgate/testing`; or a function that returns
+   * milliseconds. With a function, the client uses the platform's timers of the time of the call, so that a test can
+   * fake them. Default: the real time, also in a test that fakes timers.
    */
   readonly clock?: TimerClock | (() => number)
 }
@@ -90,25 +87,23 @@ export interface RetryOptions {
   /** The most retries of a call: a whole number from 0 to 100. Default: 2. */
   readonly limit?: number
   /**
-   * The longest delay before the first retry, if the server names none. It doubles with each retry.
-   * The delay is random, from half of it to all of it. Default: `'500ms'`.
+   * The longest delay before the first retry, if the server names none. It doubles with each retry. The delay is
+   * random, from half of it to all of it. Default: `'500ms'`.
    */
   readonly minDelay?: Duration
   /** The longest delay before any retry. Default: `'30s'`. */
   readonly maxDelay?: Duration
   /**
-   * The retries of all calls together, as a share of the calls in the last minute: a number above 0,
-   * or `false` for no bound. Ten a minute are always allowed. Retries after refusals do not count: the pause
-   * bounds them. Default: `0.1`.
+   * The retries of all calls together, as a share of the calls in the last minute: a number above 0, or `false` for no
+   * bound. Ten a minute are always allowed. Retries after refusals do not count. Default: `0.1`.
    */
   readonly budget?: number | false
 }
 
 /**
- * Decides whether a call is sent again after a failure: an error that its function threw, an answer
- * with a status of 400 or above, or a refusal. `undefined` leaves the decision to the client. The
- * number of retries, their budget and `maxWaitMs` hold in any case, and a request whose body is a
- * stream is not sent again.
+ * Decides whether a call is sent again after a failure: an error that its function threw, an answer with a status of
+ * 400 or above, or a refusal. `undefined` leaves the decision to the client. The number of retries, their budget and
+ * `maxWaitMs` still hold, and a request whose body is a stream is not sent again.
  *
  * If it throws, or returns anything else, there is an event `hookError`, and the client decides.
  *
@@ -118,9 +113,9 @@ export interface RetryOptions {
 export type ShouldRetry = (failure: unknown, attempt: number) => boolean | undefined
 
 /**
- * Finds refusals that the client cannot know, such as an error code in the body of a 200. Returns the
- * time for which all processes pause, as milliseconds or a duration such as `'5s'`, of which at most a
- * day counts; or nothing if this is no refusal. If the headers name a longer time, it counts.
+ * Finds refusals that the client cannot know, such as an error code in the body of a 200. Returns the time for which
+ * all processes pause, as milliseconds or a duration such as `'5s'`, of which at most a day counts; or nothing if this
+ * is no refusal. If the headers name a longer time, it counts.
  *
  * If it throws, or returns anything else, there is an event `hookError`, and the client reads the answer as usual.
  *
@@ -137,9 +132,8 @@ export interface ClientKey<K> {
 /** The options of one call. */
 export interface ScheduleOptions<K = string, T extends string = never> extends ClientKey<K> {
   /**
-   * Calls with a higher priority start first, within this process and key, as far as
-   * {@link ClientOptions.ageing} says; calls with equal priority in the order in which they were made.
-   * A whole number from -100 to 100. Default: 0.
+   * Calls with a higher priority start first, within this process and key, as far as {@link ClientOptions.ageing} says;
+   * calls with equal priority in the order in which they were made. A whole number from -100 to 100. Default: 0.
    */
   readonly priority?: number
   /** The units that the call takes: a whole number from 1. Default: 1. */
@@ -151,8 +145,8 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
   /** The caller's tier, if the limiter has tiers. */
   readonly tier?: T
   /**
-   * Whether the call may be sent again after an answer was lost or the server failed. Default:
-   * `false`; for `fetch` it follows from the method and the header `Idempotency-Key`.
+   * Whether the call may be sent again after an answer was lost or the server failed. Default: `false`; for `fetch` it
+   * follows from the method and the header `Idempotency-Key`.
    */
   readonly isIdempotent?: boolean
   /** As for the client. */
@@ -164,8 +158,8 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
 /** The argument of a scheduled function. */
 export interface RunContext<N extends string = string> {
   /**
-   * It is aborted if the caller's signal is, at `attemptTimeoutMs`, if the permit of the call is about
-   * to be lost, or if the client is closed and does not wait for the call. Pass it on.
+   * Aborted with the caller's signal, at `attemptTimeoutMs`, if the permit of the call is about to be lost, or if the
+   * client is closed and does not wait for the call. Pass it on.
    */
   readonly signal: PermitSignal
   /** From 1; retries count up. */
@@ -187,10 +181,9 @@ export interface ClientStatus {
 /** Options of `close`. */
 export interface CloseOptions {
   /**
-   * The longest time that waiting and running calls have to end: a whole number of milliseconds from
-   * 0 to 86,400,000, or a duration such as `'10s'`. Then waiting calls are rejected with `CLOSED`, and the signals of running
-   * calls are aborted. `attempts` of the error tells whether a call has run. Default: no limit; the
-   * calls end by their own deadlines.
+   * The longest time that waiting and running calls have to end: whole milliseconds from 0 to 86,400,000, or a duration
+   * such as `'10s'`. Then waiting calls are rejected with `CLOSED`, and the signals of running calls are aborted.
+   * `attempts` of the error tells whether a call has run. Default: no limit; the calls end by their own deadlines.
    */
   readonly timeoutMs?: Duration
 }
@@ -240,24 +233,18 @@ export interface ClientEvents<K = string> {
     /** The attempts that it had before; 0: its function has never run. */
     readonly attempts: number
   }
-  /**
-   * The server refused a call, or nothing is left (`pauseWhenEmpty`): the key is blocked for the time
-   * that it named.
-   */
+  /** The key is blocked, because the server refused a call or said that nothing is left (`pauseWhenEmpty`). */
   block: {
     readonly key: K
     /** The HTTP status; `undefined` for gRPC, and for results without one. */
     readonly status: number | undefined
     /** The length of the block in milliseconds. */
     readonly durationMs: number
-    /**
-     * The place where the key is blocked: see `block` of a limiter. With `false` only this client
-     * pauses.
-     */
+    /** The place where the key is blocked: see `block` of a limiter. With `false` only this client pauses. */
     readonly applied: Applied
     /** The error of `block`, if it failed. */
     readonly error: TollgateError | undefined
   }
-  /** A function of the options failed, or returned something that it may not: the client did without it. */
+  /** A function of the options failed, or returned a wrong value: the client decided without it. */
   hookError: { readonly key: K; readonly hook: 'refusalOf' | 'shouldRetry'; readonly error: unknown }
 }

@@ -2,7 +2,7 @@
 
 import { TollgateError } from '../api/error.js'
 import type { AbortSignalLike } from '../api/wait.js'
-import { checkCount, invalid } from '../input/options.js'
+import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
 import { inThisContext } from '../platform/root-context.js'
 import { type AttemptResult, discard } from './answer.js'
@@ -19,7 +19,6 @@ import { abortedError, closedError } from './errors.js'
 import { fetchCallOf } from './fetch-call.js'
 import { holdBody } from './held-body.js'
 import { Hooks } from './hooks.js'
-import { nameOfKey } from './key-name.js'
 import { KeyQueue } from './key-queue.js'
 import { mapCalls } from './map.js'
 import type {
@@ -41,15 +40,13 @@ import { type Turn, turnsOf } from './turn.js'
 /**
  * Sends calls to a service that limits its callers.
  *
- * Each call waits for its turn by the limiter: under rates for its slot (`wait`), under
- * `concurrency` for a permit (`acquire`), which it holds while it runs, and under windows for units
- * (`take`). Over Redis all processes share the turns. Within a process the calls of a key start by
- * priority, then in the order in which they were made.
+ * Each call waits for its turn by the limiter: under rates for its slot (`wait`), under `concurrency` for a permit
+ * (`acquire`), which it holds while it runs, and under windows for units (`take`). Over Redis all processes share the
+ * turns. Within a process the calls of a key start by priority, then in the order in which they were made.
  *
- * If the server refuses a call (429, 403 or 503 with a time, `RESOURCE_EXHAUSTED` of gRPC), the key is
- * blocked in the limiter for the time that the server names, so that all processes pause. A block never
- * shortens another one. Then the call is sent again, up to `retries`; after other failures only if it
- * is idempotent.
+ * If the server refuses a call (429, 403 or 503 with a time, `RESOURCE_EXHAUSTED` of gRPC), the key is blocked in the
+ * limiter for the time that the server names, so that all processes pause. A block never shortens another one. Then
+ * the call is sent again, up to `retries`; after other failures only if it is idempotent.
  *
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
@@ -93,15 +90,15 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /**
-   * Runs a function at its turn, and resolves to its result. With a permit, the permit is held until
-   * the promise of the function settles.
+   * Runs a function at its turn, and resolves to its result. A permit is held until the promise of the function
+   * settles.
    *
-   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within
-   * `maxWaitMs`, `OVERLOADED` if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`,
-   * and with the errors of the limiter. `attempts` of the client's errors tells whether the function has run.
+   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within `maxWaitMs`, `OVERLOADED`
+   * if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`, and with the errors of the limiter.
+   * `attempts` of the client's errors tells whether the function has run.
    *
-   * A result or an error is read as an HTTP answer if it has a `status` or `statusCode`, and
-   * `headers`, itself or in its `response`: those of `fetch`, undici, axios, got and most SDKs have.
+   * A result or an error is an HTTP answer if it has a `status` or `statusCode`, and `headers`, itself or in its
+   * `response`: those of `fetch`, undici, axios, got and most SDKs have.
    *
    * @param run - Receives the signal of the call, the number of the attempt, and the decision.
    *
@@ -110,20 +107,18 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    */
   async schedule<R>(run: (context: RunContext<N>) => R, options?: ScheduleOptions<K, T>): Promise<Awaited<R>> {
     checkCount(arguments.length, 2, 'schedule takes a function and an object of options')
-    if (typeof run !== 'function') {
-      throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
-    }
+    functionOf('run', run)
     const call = scheduleOptionsOf('schedule', options, { ...this.#options, isIdempotent: false })
     return (await this.#schedule(run as (context: RunContext) => unknown, call, {})) as Awaited<R>
   }
 
   /**
-   * Calls a function with each value by {@link schedule}, and resolves to the results in the order of the
-   * values. At most 64 of its calls wait for their turn at a time, and further ones while `maxQueued`
-   * calls wait, so there may be any number of values.
+   * Calls a function with each value by {@link schedule}, and resolves to the results in the order of the values. At
+   * most 64 of its calls wait for their turn at a time, and further ones while `maxQueued` calls wait, so there may be
+   * any number of values.
    *
-   * Rejects with the first error. Then it takes no further value, calls that have not started do not
-   * start, and the signals of those that run are aborted.
+   * Rejects with the first error. Then it takes no further value, calls that have not started do not start, and the
+   * signals of those that run are aborted.
    *
    * @param values - Any iterable; an asynchronous one is read as turns come.
    * @param run - Receives the value, its index, and the argument of a scheduled function.
@@ -138,9 +133,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     options?: ScheduleOptions<K, T> | ((value: V, index: number) => ScheduleOptions<K, T>),
   ): Promise<Awaited<R>[]> {
     checkCount(arguments.length, 3, 'map takes values, a function and options')
-    if (typeof run !== 'function') {
-      throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
-    }
+    functionOf('run', run)
     return mapCalls<V, Awaited<R>>(values, async (value, index, also, onStart): Promise<Awaited<R>> => {
       const own = typeof options === 'function' ? options(value, index) : options
       const call = scheduleOptionsOf('map', own, { ...this.#options, isIdempotent: false })
@@ -169,9 +162,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     options?: ScheduleOptions<K, T> | ((...args: Args) => ScheduleOptions<K, T>),
   ): (...args: Args) => Promise<R> {
     checkCount(arguments.length, 2, 'wrap takes a function and options')
-    if (typeof run !== 'function') {
-      throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
-    }
+    functionOf('run', run)
     return async (...args) => {
       const own = typeof options === 'function' ? options(...args) : options
       return this.schedule(() => run(...args), own)
@@ -179,17 +170,17 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /**
-   * {@link schedule} for a request of `fetch`. Its key is the host of the URL unless one is given. It
-   * is idempotent if its method is (RFC 9110), or if it has a header `Idempotency-Key`. A request
-   * whose body is a stream is not sent again.
+   * {@link schedule} for a request of `fetch`. Its key is the host of the URL unless one is given. It is idempotent if
+   * its method is (RFC 9110), or if it has a header `Idempotency-Key`. A request whose body is a stream is not sent
+   * again.
    *
-   * Resolves to the response, also to the last one that was refused. A permit is held until the body of
-   * the response has ended, unless `holdUntil` says otherwise: when it was read, was cancelled or has failed,
-   * or when nobody has read from it for a minute. Up to 64 kB are read ahead, so a short body ends
-   * by itself. A response that is not the platform's `Response` has no body in this sense.
+   * Resolves to the response, also to the last one that was refused. A permit is held until the body of the response
+   * has ended, unless `holdUntil` says otherwise: when it was read, was cancelled or has failed, or when nobody has
+   * read from it for a minute. Up to 64 kB are read ahead. A response that is not the platform's `Response` has no
+   * body here.
    *
    * @param input - As for the platform's function.
-   * @param init - As for the platform's function. Its `signal` also ends the wait, as that of `options` does.
+   * @param init - As for the platform's function. Its `signal` ends the wait, as the one of `options` does.
    */
   async fetch(
     input: Parameters<FetchFunction>[0],
@@ -206,9 +197,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /**
-   * Ends the pause of a key in this client, for instance after `unblock` of the limiter. Waiting calls ask
-   * the limiter again at once, and pause again if it still refuses them. Without this the client asks
-   * every 5 s.
+   * Ends the pause of a key in this client, for instance after `unblock` of the limiter. Waiting calls ask the limiter
+   * again at once, and pause again if it still refuses them. Without this the client asks every 5 s.
    *
    * @param key - Default: that of the client.
    */
@@ -227,26 +217,19 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     return { queued: this.#queued, running: this.#running.size, isClosed: this.#isClosed }
   }
 
-  /**
-   * Calls a function with each event of a kind.
-   *
-   * @returns A function that removes it.
-   */
+  /** Calls a function with each event of a kind. The returned function removes it. */
   on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
     const names = ['start', 'end', 'retry', 'giveUp', 'block', 'hookError']
     if (!names.includes(name)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
     }
-    if (typeof listener !== 'function') {
-      throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
-    }
-    return this.#events.on(name, listener)
+    return this.#events.on(name, functionOf('listener', listener))
   }
 
   /**
-   * Rejects further calls with `CLOSED`, and resolves when all earlier calls have ended, retries
-   * among them. May be called again. It does not close the limiter.
+   * Rejects further calls with `CLOSED`, and resolves when all earlier calls and their retries have ended. May be
+   * called again. It does not close the limiter.
    *
    * @returns The calls that it did not wait for; without `timeoutMs` there are none.
    */
@@ -284,7 +267,6 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     }
   }
 
-  /** Rejects waiting calls, and aborts running ones. */
   #abandonAll(): void {
     this.#isAbandoned = true
     for (const queue of [...this.#queues.values()]) {
@@ -298,10 +280,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     this.#checkDrained()
   }
 
-  /**
-   * @param how.also - A further signal that ends the call.
-   * @param how.isRepeatable - Whether it can be sent again. Default: `true`.
-   */
+  /** `also` is a further signal that ends the call. `isRepeatable`: the call can be sent again. Default: `true`. */
   async #schedule(
     run: ScheduledCall['run'],
     checked: CheckedCall,
@@ -428,11 +407,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     return this.#hooks.mayRetry(call, ended) && (isRefusal || this.#budget.take(this.#options.time.now()))
   }
 
-  /**
-   * Pauses the key if the server says so, and settles the call, or sends it again.
-   *
-   * @param settled - What the caller gets; `undefined` if the call is sent again.
-   */
+  /** Pauses the key if the server says so, and settles the call; or sends it again if `settled` is `undefined`. */
   #finish(call: ScheduledCall, { result, answer }: ReadResult, settled: AttemptResult | undefined): void {
     const { retries, pauseWhenEmpty } = this.#options
     const { status, isRefusal } = answer
@@ -442,27 +417,26 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (pauseMs !== undefined) {
       void this.#block(call, status, pauseMs)
     }
-    if (settled !== undefined) {
-      settle(call, settled)
-      return
+    if (settled?.isError === true) {
+      call.reject(settled.error)
+    } else if (settled !== undefined) {
+      call.resolve(settled.value)
+    } else {
+      discard(result)
+      call.attempt++
+      this.#queued++
+      // A blocked key makes the call wait in any case.
+      const delayMs = isRefusal ? 0 : backoff
+      this.#events.emit('retry', { key: call.key as K, attempt: call.attempt, delayMs, status })
+      if (delayMs === 0) {
+        this.#enqueue(call)
+      } else {
+        this.#delayed.add(call, delayMs, () => this.#enqueue(call))
+      }
     }
-    discard(result)
-    call.attempt++
-    this.#queued++
-    // A blocked key makes the call wait in any case.
-    this.#retry(call, isRefusal ? 0 : backoff, status)
   }
 
-  #retry(call: ScheduledCall, delayMs: number, status: number | undefined): void {
-    this.#events.emit('retry', { key: call.key as K, attempt: call.attempt, delayMs, status })
-    if (delayMs === 0) {
-      this.#enqueue(call)
-      return
-    }
-    this.#delayed.add(call, delayMs, () => this.#enqueue(call))
-  }
-
-  /** Blocks a key for all processes. Here it pauses at once. */
+  /** Blocks a key for all processes. In this one it pauses at once. */
   async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
     const { limiter } = this.#options
     const { key } = call
@@ -483,10 +457,11 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 }
 
-function settle({ resolve, reject }: ScheduledCall, result: AttemptResult): void {
-  if (result.isError) {
-    reject(result.error)
-  } else {
-    resolve(result.value)
+/** The same text for equal keys. */
+function nameOfKey(key: unknown): string {
+  try {
+    return JSON.stringify(key) ?? String(key)
+  } catch {
+    throw invalid('INVALID_KEY', 'key', 'must be a key of the limiter', key)
   }
 }

@@ -1,24 +1,18 @@
-/** The length of a slice of time, in milliseconds. */
 const SLICE_MS = 10_000
 
-/** The slices of a minute. */
 const SLICES = 6
 
 /** The retries that a minute may have in any case. */
 const MIN_RETRIES = 10
 
-/** The calls and retries that began in one slice of time. */
+/** The calls and retries that began in one slice of time. Slices are numbered from the clock's zero. */
 interface Slice {
-  /** The number of the slice since the clock's zero. */
   number: number
   calls: number
   retries: number
 }
 
-/**
- * Bounds the retries of all calls together, so that they do not multiply the load of a server that fails:
- * to a share of the calls of the last minute.
- */
+/** Bounds the retries of all calls to a share of the last minute's calls: a server that fails gets little more load. */
 export class RetryBudget {
   readonly #share: number | false
   readonly #slices: Slice[] = Array.from({ length: SLICES }, () => ({ number: -1, calls: 0, retries: 0 }))

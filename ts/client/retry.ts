@@ -11,8 +11,8 @@ const NETWORK_ERROR = /^(ECONN|ETIMEDOUT$|EPIPE$|EAI_AGAIN$|ENOTFOUND$|EHOSTUNRE
 const IDEMPOTENT_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
- * Whether a call may be sent again. A server that refuses a call has not processed it; 503 is not always
- * a refusal. After any other failure it may have, so only an idempotent call is sent again.
+ * Whether a call may be sent again. A server that refuses a call has not processed it; 503 is not always a refusal.
+ * After any other failure the server may have processed it, so only an idempotent call is sent again.
  */
 export function mayRetry(result: AttemptResult, { status, isRefusal }: Answer, isIdempotent: boolean): boolean {
   if (isRefusal && status !== 503) {

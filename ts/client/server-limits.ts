@@ -1,6 +1,5 @@
 import { boundedDelay, httpDateOf, resetDelayOf, secondsOf } from './server-times.js'
 
-/** A limit of a server, as the headers of an answer describe it. */
 export interface ServerLimit {
   /** The units that are left; `undefined` if the server does not say. */
   readonly remaining: number | undefined
@@ -11,16 +10,12 @@ export interface ServerLimit {
 /** The headers of an answer, by lower-case names. */
 export type HeaderMap = ReadonlyMap<string, string>
 
-/**
- * The name of a header with a reset, such as `x-ratelimit-reset-tokens`. The two groups name the limit: here
- * `x-ratelimit` and `-tokens`.
- */
+/** The name of a header with a reset. The groups of `x-ratelimit-reset-tokens` are `x-ratelimit` and `-tokens`. */
 const RESET = /^(.*rate-?limit.*?)-reset(?:-after)?(-.+)?$/
 
 /** The longest name of such a header: servers choose the names, and a pattern takes long for long ones. */
 const MAX_NAME = 100
 
-/** Reads the headers of `fetch`, of Node.js and of HTTP clients. */
 export function headerMapOf(headers: unknown): HeaderMap {
   const map = new Map<string, string>()
   for (const [name, value] of entriesOf(headers)) {
@@ -47,8 +42,8 @@ function textOf(value: unknown): string | undefined {
 }
 
 /**
- * The time for which a server asks callers to wait, if it says so plainly: `retry-after-ms` (OpenAI,
- * Azure), `x-ms-retry-after-ms` (Azure), or `Retry-After` (RFC 9110) in seconds or as a date.
+ * The time that a server asks callers to wait: `retry-after-ms` (OpenAI, Azure), `x-ms-retry-after-ms` (Azure), or
+ * `Retry-After` (RFC 9110) in seconds or as a date.
  *
  * @param wallMs - Epoch milliseconds, if the answer has no `Date`.
  */
@@ -65,10 +60,7 @@ export function retryAfterOf(headers: HeaderMap, wallMs: number): number | undef
   return boundedDelay(inMillis) ?? inSeconds() ?? boundedDelay(until())
 }
 
-/**
- * The limits that the headers describe: `RateLimit` of draft-ietf-httpapi-ratelimit-headers, and all
- * pairs such as `X-RateLimit-Remaining` and `X-RateLimit-Reset`, with or without the name of a limit.
- */
+/** The limits of `RateLimit`, and of all pairs such as `X-RateLimit-Remaining` and `X-RateLimit-Reset`. */
 export function serverLimitsOf(headers: HeaderMap, wallMs: number): readonly ServerLimit[] {
   const limits = listedLimits(headers.get('ratelimit'))
   for (const [name, text] of headers) {
@@ -83,12 +75,8 @@ export function serverLimitsOf(headers: HeaderMap, wallMs: number): readonly Ser
 }
 
 /**
- * The time until all empty limits have units again.
- *
- * Limits with units left do not count. Limits without a `remaining` count only if the call was refused and
- * no limit is empty.
- *
- * @param isRefused - Whether the server has refused the call.
+ * The time until all empty limits have units again. Limits with units left do not count. Limits without a `remaining`
+ * count only if the server has refused the call (`isRefused`) and no limit is empty.
  */
 export function delayOfLimits(limits: readonly ServerLimit[], isRefused: boolean): number | undefined {
   const empty = limits.filter(({ remaining }) => remaining === 0)

@@ -3,7 +3,6 @@
 /** The longest time that a server can ask for: a day. A longer one is probably wrong. */
 const MAX_DELAY_MS = 86_400_000
 
-/** The milliseconds of each unit of a duration in Go's notation. */
 const UNITS: { readonly [unit: string]: number } = {
   d: 86_400_000,
   h: 3_600_000,
@@ -48,10 +47,8 @@ export function httpDateOf(text: string | undefined): number | undefined {
 }
 
 /**
- * The delay until a reset: seconds; epoch seconds or milliseconds; a duration in Go's notation, such
- * as `6m0s`; or a date of RFC 3339 or of HTTP.
- *
- * @param serverMs - The epoch milliseconds of the server's clock.
+ * The delay until a reset: seconds; epoch seconds or milliseconds; a duration in Go's notation, such as `6m0s`; or a
+ * date of RFC 3339 or of HTTP. `serverMs`: epoch milliseconds by the server's clock.
  */
 export function resetDelayOf(text: string, serverMs: number): number | undefined {
   const seconds = secondsOf(text, 1)

@@ -16,14 +16,8 @@ export function linkSignal(signal: AbortSignalLike | undefined, controller: Abor
   return () => removeAbortListener(signal, onAbort)
 }
 
-/** A signal, and a function that ends its listening to others. */
-interface LinkedSignal {
-  readonly signal: AbortSignalLike | undefined
-  readonly unlink: () => void
-}
-
 /** A signal that is aborted with any of two. `AbortSignal.any` takes only signals of the platform. */
-export function eitherSignal(one: AbortSignalLike | undefined, other: AbortSignalLike | undefined): LinkedSignal {
+export function eitherSignal(one: AbortSignalLike | undefined, other: AbortSignalLike | undefined) {
   if (one === undefined || other === undefined || one === other) {
     return { signal: one ?? other, unlink: () => {} }
   }

@@ -5,26 +5,21 @@ import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
-import { turnOptions } from './scheduled-call.js'
+import { type TurnNeed, turnOptions } from './scheduled-call.js'
 
 /** The right of one call to start. */
 export interface Turn {
   readonly decision: Allowed
-  /** The signal of its permit, if it has one. */
   readonly signal: PermitSignal | undefined
-  /** Whether it came later than an answer of the store takes. */
+  /** Whether it came later than an answer of the store. */
   readonly isDelayed: boolean
-  /** The call has ended: releases its permit. */
   end(): void
-  /** No call uses the turn: gives its units back, as far as possible. */
+  /** Gives the units of a turn back that no call uses, as far as possible. */
   giveBack(): void
 }
 
-/** A request for a turn. */
-export interface TurnRequest {
+export interface TurnRequest extends TurnNeed {
   readonly key: unknown
-  readonly cost: number
-  readonly tier: string | undefined
   readonly maxWaitMs: number
   readonly signal: PermitSignal
 }
@@ -38,12 +33,7 @@ const DELAYED_MS = 20
 type AnyLimiter = ClientLimiter<unknown, string, string> &
   Partial<Waits<unknown, string, string> & Acquiring<unknown, string, string>>
 
-/**
- * How calls get their turns: under `concurrency` by permits, under rates by slots, and under windows
- * by asking again when they have units.
- *
- * @param time - That of the client.
- */
+/** Calls get their turns by permits under `concurrency`, by slots under rates, and by `take` under windows. */
 export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
   const policies = Object.values(limiter.policies)
   const giveBack = (decision: Decision) => {

@@ -5,16 +5,11 @@ import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { Heap } from './heap.js'
 import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 
-/**
- * The most calls that leave together in one turn of the event loop. Their callers react in the same
- * turn.
- */
+/** The most calls that leave together in one turn of the event loop. Their callers react in the same turn. */
 const MAX_LEAVING = 256
 
-/** The reason why a call leaves without a turn. */
 export type LeavingReason = 'aborted' | 'late' | 'closed'
 
-/** A call that waits. */
 interface Waiting {
   readonly call: ScheduledCall
   readonly group: Group
@@ -31,28 +26,22 @@ interface Group {
   readonly calls: Heap<'orderIndex', Waiting>
 }
 
-/** The calls that wait with one signal. */
 interface Signalled {
   readonly calls: Set<Waiting>
   readonly onAbort: () => void
 }
 
-/** The functions of the queue on its waiting calls. */
 export interface WaitingCallsOwner {
   readonly time: WaitingTime
   /** A call that cannot wait until this time is late. */
   hopelessUntil(): number
-  /** A call has left without a turn. */
   leave(call: ScheduledCall, reason: LeavingReason): void
-  /** Some calls have left. */
   onLeft(): void
 }
 
 /**
- * The waiting calls of one key. Adding a call, taking the next one and removing one cost O(log n).
- *
- * Calls that leave at the same time, by one signal or at one deadline, leave in several turns of the
- * event loop.
+ * The waiting calls of one key. Adding a call, taking the next one and removing one cost O(log n). Calls that leave at
+ * the same time, by one signal or at one deadline, leave in several turns of the event loop.
  */
 export class WaitingCalls {
   readonly #owner: WaitingCallsOwner
@@ -60,7 +49,7 @@ export class WaitingCalls {
   readonly #groups = new Map<string, Group>()
   readonly #deadlines = new Heap<'deadlineIndex', Waiting>('deadlineIndex', isDueBefore)
   readonly #signals = new Map<AbortSignalLike, Signalled>()
-  /** The calls of aborted signals that have not left yet. Each loop from the start would pass those that have. */
+  /** The calls of aborted signals that have not left yet. An iterator does not pass those again that have. */
   readonly #aborted: Iterator<Waiting>[] = []
   #isClosing = false
   #timer: PlatformTimer | undefined
@@ -92,12 +81,10 @@ export class WaitingCalls {
     }
   }
 
-  /** Whether all calls need this turn. */
   allNeed(need: TurnNeed): boolean {
     return this.#groups.size === 1 && this.needs(need)
   }
 
-  /** Whether a call needs this turn. */
   needs(need: TurnNeed): boolean {
     return this.#groups.has(nameOf(need))
   }
@@ -118,7 +105,6 @@ export class WaitingCalls {
     return first.map(({ call }) => call)
   }
 
-  /** Takes the first call that needs such a turn. */
   take(need: TurnNeed): ScheduledCall | undefined {
     const calls = this.#groups.get(nameOf(need))?.calls
     for (let next = calls?.take(); next !== undefined; next = calls?.take()) {
@@ -131,7 +117,6 @@ export class WaitingCalls {
     return undefined
   }
 
-  /** Removes a call, and returns whether it was there. */
   remove(call: ScheduledCall): boolean {
     const waiting = this.#waiting.get(call)
     if (waiting === undefined) {
@@ -141,7 +126,6 @@ export class WaitingCalls {
     return true
   }
 
-  /** Lets all calls leave. */
   close(): void {
     this.#isClosing = true
     this.letLeave()
@@ -254,7 +238,7 @@ export class WaitingCalls {
     const first = this.#deadlines.peek()
     const at = first === undefined ? Number.POSITIVE_INFINITY : deadlineOf(first.call)
     if (first !== undefined && this.#timer !== undefined && at >= this.#timerAt) {
-      // It is set again when it comes.
+      // `onDeadline` sets it again.
       return
     }
     time.clearTimeout(this.#timer)
@@ -270,7 +254,6 @@ export class WaitingCalls {
   }
 }
 
-/** The name of the group with this need. */
 function nameOf({ cost, tier }: TurnNeed): string {
   return `${cost} ${tier ?? ''}`
 }

@@ -19,7 +19,12 @@ export class Keys {
 const GLOBAL_KEY = GLOBAL
 
 /** The longest key or tag, in bytes of UTF-8. */
-export const MAX_KEY_BYTES = 1_024
+const MAX_KEY_BYTES = 1_024
+
+/** Whether a text is too long for a key or a tag. Most are so short that they fit in any encoding. */
+export function isTooLong(text: string): boolean {
+  return text.length * 3 > MAX_KEY_BYTES && utf8Length(text) > MAX_KEY_BYTES
+}
 
 /** Checks the key arguments of calls. */
 export class KeyReader {

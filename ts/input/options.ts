@@ -110,6 +110,32 @@ export function trueOrFalse(code: TollgateErrorCode, option: string, value: unkn
   throw invalid(code, option, 'must be true or false', value)
 }
 
+/** Checks a text that must be one of several. */
+export function oneOf<const T extends string>(
+  code: TollgateErrorCode,
+  option: string,
+  value: unknown,
+  texts: readonly T[],
+): T {
+  if ((texts as readonly unknown[]).includes(value)) {
+    return value as T
+  }
+  throw invalid(code, option, `must be ${texts.map((text) => `'${text}'`).join(' or ')}`, value)
+}
+
+/** Checks a function that may be absent. */
+export function optionalFunction<F>(option: string, value: unknown): F | undefined {
+  return value === undefined ? undefined : functionOf<F>(option, value)
+}
+
+/** Checks a function. */
+export function functionOf<F>(option: string, value: unknown): F {
+  if (typeof value === 'function') {
+    return value as F
+  }
+  throw invalid('INVALID_OPTION', option, 'must be a function', value)
+}
+
 /** The rule for names of policies, stores and so on. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
 

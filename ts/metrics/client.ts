@@ -2,33 +2,31 @@ import type { ClientEvents, ClientStatus } from '../client/options.js'
 import { checkCount, invalid } from '../input/options.js'
 import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js'
 
-/** The part of an `OutgoingClient` that is observed, for clients with any limiter. */
+/** The part of an `OutgoingClient` that is observed. */
 export interface ObservedClient {
-  /** As that of the client. */
+  /** As `status` of the client. */
   status(): ClientStatus
-  /** As that of the client. */
+  /** As `on` of the client. */
   on<Name extends keyof ClientEvents<unknown>>(
     name: Name,
     listener: (event: ClientEvents<unknown>[Name]) => void,
   ): () => void
 }
 
-/** The bounds of the buckets of durations, in seconds. */
+/** The bounds of the duration buckets, in seconds. */
 const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600]
 
 /**
- * Exports the state of an `OutgoingClient`, with the attribute `tollgate.client` (the `name`):
+ * Exports the state of an `OutgoingClient`, with the attribute `tollgate.client` (the `name`) and without keys:
  *
- * - `tollgate.client.attempts`, a counter, with the attributes `tollgate.success` (`true` or
- *   `false`) and, if there was an answer, `http.response.status_code`.
- * - `tollgate.client.retries`, `tollgate.client.blocks` and `tollgate.client.given_up`, counters:
- *   calls that are sent again, keys that are blocked because the server asked for it, and calls that
- *   ended before their turn.
- * - `tollgate.client.wait.duration` and `tollgate.client.attempt.duration`, histograms in seconds:
- *   the time before an attempt, and the time that it took.
+ * - `tollgate.client.attempts`, a counter, with `tollgate.success` and, after an answer, `http.response.status_code`.
+ * - `tollgate.client.retries`, `tollgate.client.blocks` and `tollgate.client.given_up`, counters: calls that are sent
+ *   again, keys that are blocked because the server asked for it, and calls that ended before their turn.
+ * - `tollgate.client.wait.duration` and `tollgate.client.attempt.duration`, histograms in seconds: the time before an
+ *   attempt, and the time that it took.
  * - `tollgate.client.queued` and `tollgate.client.running`, observable up-down counters.
  *
- * No attribute holds a key. The export ends when the client is closed and has no calls any more.
+ * The export ends when the client is closed and its last call has ended.
  *
  * @returns A function that ends the export earlier.
  * @throws {TollgateError} `INVALID_OPTION`
@@ -90,7 +88,7 @@ export function instrumentClient(client: ObservedClient, options: InstrumentOpti
       off()
     }
   }
-  // With counters that start at 1, a query of increases would miss the first one.
+  // With a counter that starts at 1, a query of increases would miss the first one.
   for (const each of [retries, blocks, givenUp]) {
     each.add(0, attributes)
   }

@@ -1,8 +1,6 @@
 /**
  * OpenTelemetry metrics of limiters, of their stores, and of clients: `tollgate/metrics`.
  *
- * It needs `@opentelemetry/api`. Programs that do not import it have no overhead.
- *
  * @module tollgate/metrics
  */
 export { instrumentClient, type ObservedClient } from './client.js'

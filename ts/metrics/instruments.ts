@@ -6,23 +6,18 @@ import { invalid, nameOf, optionsOf } from '../input/options.js'
 /** The options of `instrument`, `instrumentStore` and `instrumentClient`. */
 export interface InstrumentOptions {
   /**
-   * The value of the attribute `tollgate.limiter`, `tollgate.store` or `tollgate.client`, which
-   * identifies this limiter, store or client. Up to 32 letters, digits, `_`, `.` and `-`, starting with a letter. Metrics
-   * with the same name are added up.
+   * The value of the attribute `tollgate.limiter`, `tollgate.store` or `tollgate.client`: up to 32 letters, digits,
+   * `_`, `.` and `-`, starting with a letter. Metrics with the same name are added up.
    */
   readonly name: string
   /**
-   * The meter that creates the instruments. Default: the meter `tollgate` of the global
-   * `MeterProvider`. Set that provider first: until then, OpenTelemetry returns a meter that does
-   * nothing.
+   * Creates the instruments. Default: the meter `tollgate` of the global `MeterProvider`. Set that provider first:
+   * until then, the meter of OpenTelemetry does nothing.
    */
   readonly meter?: Meter
 }
 
-/**
- * The names of attributes; `error.type` and `http.response.status_code` are OpenTelemetry's own. No
- * attribute holds a key.
- */
+/** The names of attributes. No attribute holds a key. */
 export const ATTRIBUTES = {
   limiter: 'tollgate.limiter',
   policy: 'tollgate.policy',
@@ -36,22 +31,18 @@ export const ATTRIBUTES = {
   httpStatus: 'http.response.status_code',
 } as const
 
-/** The `error.type` of errors without a tollgate code, as OpenTelemetry defines it. */
+/** The `error.type` of errors without a code of tollgate, as OpenTelemetry defines it. */
 const OTHER = '_OTHER'
 
 /**
- * The bounds of the duration buckets, in seconds. The embedded store takes microseconds, Redis 0.2
- * ms or more. A call ends after at most `commandTimeoutMs`, 1 s by default.
+ * The bounds of the duration buckets, in seconds. The embedded store takes microseconds, Redis 0.2 ms or more. A call
+ * ends after at most `commandTimeoutMs`, 1 s by default.
  */
 const BOUNDARIES = [
   0.000005, 0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ]
 
-/**
- * Validates {@link InstrumentOptions}.
- *
- * @param where - The function whose options they are, for messages.
- */
+/** @param where - The function whose options they are, for messages. */
 export function optionsFor(where: string, value: unknown): { readonly name: string; readonly meter: Meter } {
   const { name, meter = metrics.getMeter('tollgate') } = optionsOf('INVALID_OPTION', where, value, ['name', 'meter'])
   if (typeof meter !== 'object' || meter === null || !('createCounter' in meter)) {
@@ -66,11 +57,8 @@ export class CallRecorder {
   readonly #decisions: Counter
   readonly #errors: Counter
   readonly #duration: Histogram
-  /**
-   * The attributes of decisions by source, status and policy. There are few combinations, and
-   * creating the object takes longer than the lookup.
-   */
-  readonly #attributes = new Map<string, Map<string, Map<string, Attributes>>>()
+  /** The attributes of decisions by source, status and policy. A lookup is faster than a new object. */
+  readonly #attributes = new Map<string, Attributes>()
 
   constructor(name: string, meter: Meter) {
     this.#name = name
@@ -98,7 +86,6 @@ export class CallRecorder {
     }
   }
 
-  /** @param millis - The duration; `undefined` if it is not recorded. */
   recordError(error: unknown, millis: number | undefined): void {
     const type = TollgateError.is(error) ? error.code : OTHER
     const attributes = { [ATTRIBUTES.limiter]: this.#name, [ATTRIBUTES.error]: type }
@@ -109,24 +96,17 @@ export class CallRecorder {
   }
 
   #attributesOf({ source, status, policy }: Decision): Attributes {
-    const bySource = getOrInsert(this.#attributes, source, () => new Map<string, Map<string, Attributes>>())
-    const byStatus = getOrInsert(bySource, status, () => new Map<string, Attributes>())
-    return getOrInsert(byStatus, policy, () => ({
-      [ATTRIBUTES.limiter]: this.#name,
-      [ATTRIBUTES.policy]: policy,
-      [ATTRIBUTES.status]: status,
-      [ATTRIBUTES.source]: source,
-    }))
+    const name = `${source} ${status} ${policy}`
+    let attributes = this.#attributes.get(name)
+    if (attributes === undefined) {
+      attributes = {
+        [ATTRIBUTES.limiter]: this.#name,
+        [ATTRIBUTES.policy]: policy,
+        [ATTRIBUTES.status]: status,
+        [ATTRIBUTES.source]: source,
+      }
+      this.#attributes.set(name, attributes)
+    }
+    return attributes
   }
-}
-
-/** The value of a key; created if it is missing. */
-function getOrInsert<T>(map: Map<string, T>, key: string, make: () => T): T {
-  const known = map.get(key)
-  if (known !== undefined) {
-    return known
-  }
-  const made = make()
-  map.set(key, made)
-  return made
 }

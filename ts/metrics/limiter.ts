@@ -10,10 +10,8 @@ import { ATTRIBUTES, CallRecorder, type InstrumentOptions, optionsFor } from './
 /** A limiter with any keys, policies and store. */
 export type AnyRateLimiter = RateLimiter<never, string, never>
 
-/** A limiter's method, as it is called here: with any arguments. */
 type AnyMethod<T> = (...args: unknown[]) => T
 
-/** The methods whose results are recorded. */
 interface RecordedMethods {
   take: AnyMethod<Promise<Decision>>
   isAllowed: AnyMethod<Promise<boolean>>
@@ -26,22 +24,18 @@ interface RecordedMethods {
 }
 
 /**
- * Returns a limiter that delegates to the given one and records the results of the calls that take
- * units: `take`, `isAllowed`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. All other
- * members are delegated without recording. Calls on the given limiter itself are not recorded, and
- * are as fast as before.
+ * Returns a limiter that delegates to the given one and records the calls that take units: `take`, `isAllowed`,
+ * `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. Other calls, and calls on the given
+ * limiter itself, are not recorded.
  *
- * - `tollgate.decisions`, a counter, with the attributes `tollgate.limiter` (the `name`),
- *   `tollgate.policy` (the policy that the decision's numbers belong to), `tollgate.status` and
- *   `tollgate.source`, as in `Decision`.
- * - `tollgate.errors`, a counter, with the attributes `tollgate.limiter` and `error.type`, the
- *   `code` of the `TollgateError`. A `wait` that rejects with `WAIT_TOO_LONG` counts as a decision,
- *   and not as an error.
- * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or
- *   the error: the time that the caller waited. It is not recorded for `wait` and `acquire`, which
- *   wait for a slot or a permit.
- * - `tollgate.limiters`, an up-down counter of the instrumented limiters, with the attributes
- *   `tollgate.limiter` and `tollgate.store.kind`: `embedded` or `redis`.
+ * - `tollgate.decisions`, a counter, with `tollgate.limiter` (the `name`), `tollgate.policy` (the policy that the
+ *   decision's numbers belong to), `tollgate.status` and `tollgate.source`, as in `Decision`.
+ * - `tollgate.errors`, a counter, with `tollgate.limiter` and `error.type`, the `code` of the `TollgateError`. A `wait`
+ *   that rejects with `WAIT_TOO_LONG` counts as a decision.
+ * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or the error: the time
+ *   that the caller waited. Not recorded for `wait` and `acquire`, which wait for a slot or a permit.
+ * - `tollgate.limiters`, an up-down counter of the instrumented limiters, with `tollgate.limiter` and
+ *   `tollgate.store.kind`: `embedded` or `redis`.
  *
  * No attribute holds a key.
  *
@@ -63,17 +57,13 @@ export function instrument<L extends AnyRateLimiter>(limiter: L, options: Instru
   limiters.add(1, { [ATTRIBUTES.limiter]: name, [ATTRIBUTES.storeKind]: limiter.storeKind })
   const recorded = recordedMethodsOf(new CallRecorder(name, meter), limiter as unknown as RecordedMethods)
   const own = { ...delegated(limiter), ...Object.getOwnPropertyDescriptors(recorded) }
-  // The prototype is that of the limiter, for `instanceof`. All members are defined on the object
-  // itself: those of the prototype need private fields that only the limiter has.
+  // The prototype is that of the limiter, for `instanceof`. The object has all members itself: those of the prototype
+  // need private fields that only the limiter has.
   return Object.create(Object.getPrototypeOf(limiter), own) as L
 }
 
-/** The recorded methods of a limiter. */
 function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): RecordedMethods {
-  /**
-   * Records the result of a promise. The caller receives the derived promise, so that a rejection
-   * that nobody handles is still reported.
-   */
+  // The caller gets the derived promise, so Node reports a rejection that nobody handles.
   const recordResult = <T>(promise: Promise<T>, decisionOf: (answer: T) => Decision, start?: number): Promise<T> => {
     const millis = () => (start === undefined ? undefined : performance.now() - start)
     return promise.then(
@@ -95,8 +85,7 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
   }
   const identity = (decision: Decision) => decision
   const recorded: RecordedMethods = {
-    // The same as `recordResult`, with fewer closures, because `take` is called most often. The
-    // limiter rejects surplus arguments itself.
+    // As `recordResult`, with fewer closures: `take` is called most often. The limiter rejects surplus arguments.
     take(key, cost) {
       const start = performance.now()
       const promise = arguments.length > 2 ? limiter.take(...arguments) : limiter.take(key, cost)
@@ -159,7 +148,6 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
   return recorded
 }
 
-/** A limiter's members, delegated to it. */
 function delegated(limiter: object): PropertyDescriptorMap {
   const members: PropertyDescriptorMap = {}
   for (let owner = limiter; owner !== Object.prototype && owner !== null; owner = Object.getPrototypeOf(owner)) {
@@ -175,8 +163,8 @@ function delegated(limiter: object): PropertyDescriptorMap {
 function delegatedMember(limiter: object, name: string | symbol): PropertyDescriptor {
   const member: unknown = Reflect.get(limiter, name)
   const shared = { enumerable: Object.hasOwn(limiter, name), configurable: true }
+  // An update replaces the policies, so other members are read each time.
   return typeof member === 'function'
     ? { ...shared, value: member.bind(limiter), writable: false }
-    : // An update replaces the policies.
-      { ...shared, get: () => Reflect.get(limiter, name) }
+    : { ...shared, get: () => Reflect.get(limiter, name) }
 }

@@ -5,13 +5,11 @@ import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js
 /**
  * Exports the state of a `RedisStore`, with the attribute `tollgate.store` (the `name`):
  *
- * - `tollgate.store.up`, a gauge: 1 while the store is up, otherwise 0.
- * - `tollgate.store.pending`, an observable up-down counter: the number of calls that wait for an
- *   answer.
- * - `tollgate.store.outages`, a counter: the number of times that the store went down, including
- *   outages between two readings of the gauge.
+ * - `tollgate.store.up`, a gauge: 1 while the store is up, otherwise 0, also after it was closed.
+ * - `tollgate.store.pending`, an observable up-down counter: the calls that wait for an answer.
+ * - `tollgate.store.outages`, a counter of the times that the store went down, also between two readings of the gauge.
  *
- * The export ends when the store is closed: the gauge then stays 0.
+ * The export ends when the store is closed.
  *
  * @returns A function that ends the export earlier.
  * @throws {TollgateError} `INVALID_OPTION`
@@ -52,7 +50,7 @@ export function instrumentStore(store: RedisStore, options: InstrumentOptions): 
     }
   }
   const unsubscribe = store.on('down', () => outages.add(1, attributes))
-  // Starts at 0: with a counter that starts at 1, a query of increases would miss the first outage.
+  // With a counter that starts at 1, a query of increases would miss the first outage.
   outages.add(0, attributes)
   meter.addBatchObservableCallback(observe, [up, pending])
   return () => {

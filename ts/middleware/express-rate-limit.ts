@@ -12,7 +12,7 @@ import { MemoryStore } from '../backends/memory/memory-store.js'
 import { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import { microsOf, withoutWarnings } from '../input/duration.js'
-import { Keys } from '../input/keys.js'
+import { isTooLong, Keys } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, prefixOf } from '../input/options.js'
 import { Warnings } from '../platform/warning.js'
 import { fixedWindow } from '../policies/fixed-window.js'
@@ -22,14 +22,14 @@ import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
 /** The options of a {@link TollgateStore}. */
 export interface TollgateStoreOptions {
   /**
-   * The store that counts the hits. You close a store object yourself; a store given by its URL is
-   * closed with its last user. Default: a new `MemoryStore`.
+   * The store that counts the hits. You close a store object yourself; a store given by its URL is closed with its last
+   * user. Default: a new `MemoryStore`.
    */
   readonly store?: MemoryStore | RedisStore | RedisUrl
   /**
-   * Separates the keys of this `rateLimit()` from those of others on the same store. Up to 32
-   * letters, digits, `_`, `.` and `-`, starting with a letter. Required with Redis. Instances with
-   * the same prefix share their counts, in all processes, and must have the same `windowMs`.
+   * Separates the keys of this `rateLimit()` from those of others on the same store: up to 32 letters, digits, `_`, `.`
+   * and `-`, starting with a letter. Required with Redis. Instances with the same prefix share their counts, in all
+   * processes, and must have the same `windowMs`.
    */
   readonly prefix?: string
 }
@@ -40,60 +40,43 @@ export interface ClientHits {
   readonly resetTime: Date
 }
 
-/**
- * The limit of the fixed window. It is far above any limit of express-rate-limit, which compares
- * the hits with its own limit.
- */
+/** The limit of the fixed window. express-rate-limit compares the hits with its own limit, which is always below. */
 const LIMIT = Number.MAX_SAFE_INTEGER
-
-/** The longest key that stores accept, in bytes of UTF-8. */
-const MAX_KEY_BYTES = 1_024
 
 /** The prefix of the digest that replaces a longer key. */
 const DIGEST_PREFIX = 'sha256:'
 
 /**
- * Counts the hits of express-rate-limit (7 or later) in tollgate's stores. To migrate, change
- * `store` and nothing else.
+ * Counts the hits of express-rate-limit (7 or later) in tollgate's stores. To migrate, change `store` and nothing else.
  *
- * express-rate-limit decides itself, from the number of hits and their reset time, and also counts
- * the calls that it refuses. This store therefore uses a `fixedWindow` of the same `windowMs` with
- * a limit out of reach, 2^53 − 1: a window opens with a client's first hit, and every hit counts.
- * It changes nothing about how express-rate-limit limits. If all hits of a window have been taken
- * back, the key is fresh, and the next hit opens a new window.
+ * express-rate-limit decides itself, from the number of hits and their reset time, and also counts the calls that it
+ * refuses. This store therefore uses a `fixedWindow` of the same `windowMs` with a limit out of reach, 2^53 − 1: a
+ * window opens with a client's first hit, and every hit counts. If all hits of a window have been taken back, the next
+ * hit opens a new window.
  *
- * The methods that express-rate-limit calls accept surplus arguments, because a later version may
- * pass more.
+ * Its methods accept surplus arguments, because a later version of express-rate-limit may pass more.
  *
- * Keys may have any length. Keys of more than 1024 bytes are counted by their SHA-256. As with the
- * stores of express-rate-limit, requests without a key share one: a key that is not a string is
- * converted to one, such as `undefined`. The first key that is empty or not a string emits a
- * process warning with the code `TOLLGATE_INVALID_INPUT`.
+ * Keys may have any length. Keys of more than 1024 bytes are counted by their SHA-256. A key that is not a string is
+ * converted to one, such as `undefined`, as by the stores of express-rate-limit. The first key that is empty or not a
+ * string emits a process warning with the code `TOLLGATE_INVALID_INPUT`.
  *
- * Every method that returns a promise, except `decrement`, rejects with a `TollgateError`:
- * `CLOSED`; `INVALID_OPTION` until the store is passed to a `rateLimit()`; over Redis also
- * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, which the option
- * `passOnStoreError` handles. Without it Express answers such an error of `increment` with status 503.
- * Express may send its message to the client, so the failure itself is its `cause`. The first one emits a
- * process warning with the code `TOLLGATE_NO_DECISION`.
+ * Every method that returns a promise, except `decrement`, rejects with a `TollgateError`: `CLOSED`; `INVALID_OPTION`
+ * until the store is passed to a `rateLimit()`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and
+ * `OVERLOADED`, which the option `passOnStoreError` handles. Without it Express answers such an error of `increment`
+ * with status 503. Express may send its message to the client, so the failure itself is its `cause`. The first one
+ * emits a process warning with the code `TOLLGATE_NO_DECISION`.
  *
  * @example
  * app.use(rateLimit({ windowMs: 60_000, limit: 100, store: new TollgateStore({ store: redis, prefix: 'api' }) }))
  */
 export class TollgateStore {
-  /**
-   * Whether no other instance can count the same clients. express-rate-limit uses it to detect
-   * requests that are counted twice.
-   */
+  /** Whether no other instance can count the same clients. express-rate-limit detects requests counted twice by it. */
   readonly localKeys: boolean
   /** The prefix, if the options have one. */
   readonly prefix?: string
-  /**
-   * Resets all clients. Exists only for a private store: a shared store also has clients of other
-   * instances.
-   */
+  /** Resets all clients. Exists only for a private store: a shared store also has clients of other instances. */
   readonly resetAll?: () => Promise<void>
-  /** Whether the store has a clock other than this machine's. */
+  /** Whether the store has a clock of its own. */
   readonly #isRemote: boolean
   readonly #open: (windowMs: number) => LimiterBackend
   readonly #release: () => Promise<void>
@@ -180,13 +163,12 @@ export class TollgateStore {
   }
 
   /**
-   * Takes a hit of the open window back. express-rate-limit does not tell when the hit was counted: before
-   * version 8.6 it also takes back hits of earlier windows, and the open window then admits one more, as with
-   * its own store.
+   * Takes a hit of the open window back. Before version 8.6, express-rate-limit also takes back hits of earlier
+   * windows, and the open window then admits one more, as with its own store.
    *
-   * It never rejects: express-rate-limit 7 does not handle the rejection, and Node would end the
-   * process. A hit that could not be taken back stays counted. The first such failure emits a
-   * process warning with the code `TOLLGATE_DECREMENT`.
+   * It never rejects: express-rate-limit 7 does not handle the rejection, and Node would end the process. A hit that
+   * could not be taken back stays counted. The first such failure emits a process warning with the code
+   * `TOLLGATE_DECREMENT`.
    */
   async decrement(key: string): Promise<void> {
     try {
@@ -203,7 +185,7 @@ export class TollgateStore {
   async #refundHit(key: string): Promise<void> {
     const { at, remaining, resetAfterMs, marks } = await this.#peek(key)
     if (remaining < LIMIT) {
-      // Refunds the window that is open now, and not one that opens in the meantime.
+      // Refunds only the window that is open now.
       const atUs = microsOf(at)
       const { default: mark = 0 } = marks ?? {}
       await this.#opened().execute(keysOf(key), {
@@ -242,9 +224,8 @@ export class TollgateStore {
   }
 
   /**
-   * The numbers for express-rate-limit, which compares times with this machine's clock. Over Redis
-   * the times are converted to that clock. They may be late by the duration of the call, but are
-   * never early.
+   * The numbers for express-rate-limit, which compares times with this machine's clock. Times of Redis are converted to
+   * that clock. They may be late by the duration of the call, but are never early.
    */
   #hitsOf(decision: Decision): ClientHits {
     const { allowed, at, remaining, resetAfterMs, retryAfterMs } = decision
@@ -285,14 +266,10 @@ function storeOf(given: unknown): { store: MemoryStore | RedisStore | undefined;
   return { store, release: () => (closing ??= release()) }
 }
 
-/**
- * The key that a client is counted by. A short key that looks like a digest is hashed, too, and so
- * is an empty key.
- */
+/** The key that a client is counted by. An empty key, and a short one that looks like a digest, are hashed, too. */
 function keyOf(value: unknown): string {
   const key = typeof value === 'string' ? value : textOf(value)
-  const isLong = key.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(key) > MAX_KEY_BYTES
-  if (!isLong && key !== '' && !key.startsWith(DIGEST_PREFIX)) {
+  if (!isTooLong(key) && key !== '' && !key.startsWith(DIGEST_PREFIX)) {
     return key
   }
   // As UTF-16, which keeps lone surrogates distinct.

@@ -20,10 +20,7 @@ export type * from './shared/options.js'
 declare global {
   namespace Express {
     interface Request {
-      /**
-       * The decision of `tollgate/express`. If you set another `requestProperty`, declare that
-       * property yourself.
-       */
+      /** The decision of `tollgate/express`. If you set another `requestProperty`, declare that property yourself. */
       rateLimit?: Decision
     }
   }
@@ -42,8 +39,8 @@ export type ExpressRateLimitOptions<K = string, N extends string = string> = Rat
       decision: NotAllowed<N>,
     ) => Awaitable<unknown>
     /**
-     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: `next(error)`, if the store failed with an error of status 503, whose `cause` is the failure.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`. Default: `next(error)`,
+     * if the store failed with an error of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, request: Request, response: Response, next: NextFunction) => Awaitable<unknown>
   }

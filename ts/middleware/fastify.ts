@@ -21,18 +21,12 @@ export type * from './shared/options.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /**
-     * The decision of `tollgate/fastify`. If you set another `requestProperty`, declare that
-     * property yourself.
-     */
+    /** The decision of `tollgate/fastify`. If you set another `requestProperty`, declare that property yourself. */
     rateLimit?: Decision
   }
 
   interface FastifyContextConfig {
-    /**
-     * How the plugin of `tollgate/fastify` limits the route: options that replace those of the plugin,
-     * or `false` for a route without a limit.
-     */
+    /** Options of the route that replace those of the plugin, or `false` for a route without a limit. */
     rateLimit?: FastifyRouteOptions | false
   }
 }
@@ -42,14 +36,11 @@ type FastifyArgs = [request: FastifyRequest, reply: FastifyReply]
 /** The options of {@link rateLimit}. */
 export type FastifyRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, FastifyArgs> &
   KeyOrAddress<K, FastifyArgs> & {
-    /**
-     * Answers a refused request, in place of `statusCode` and `message`. If it sends no reply, the
-     * request continues.
-     */
+    /** Answers a refused request, in place of `statusCode` and `message`. Without a reply, the request continues. */
     readonly handler?: (request: FastifyRequest, reply: FastifyReply, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
-     * Called if no decision could be made. If it sends no reply, the request continues. Default:
-     * throws the error; if the store failed, one of status 503, whose `cause` is the failure.
+     * Called if no decision could be made. If it sends no reply, the request continues. Default: throws the error; if
+     * the store failed, one of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, request: FastifyRequest, reply: FastifyReply) => Awaitable<unknown>
   }
@@ -59,10 +50,7 @@ export type FastifyPluginOptions =
   | FastifyRateLimitOptions
   | FastifyRateLimitOptions<{ readonly [part: string]: string }>
 
-/**
- * The options of a route, as `config.rateLimit`: any of the plugin's options. Without a `limiter`, the
- * plugin's limiter decides.
- */
+/** The options of a route, as `config.rateLimit`. Without a `limiter`, the plugin's limiter decides. */
 export type FastifyRouteOptions = Partial<
   RateLimitOptions<FastifyKey, string, FastifyArgs> &
     Pick<FastifyRateLimitOptions, 'handler' | 'onError'> & {
@@ -89,8 +77,8 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
 }
 
 /**
- * A hook that limits the requests of single routes: use it as `onRequest`, or as `preHandler` if
- * the key needs the body.
+ * A hook that limits the requests of single routes: use it as `onRequest`, or as `preHandler` if the key needs the
+ * body.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -121,14 +109,14 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
       await send(reply, outcome.response)
     }
     if (outcome.kind !== 'pass' && !reply.sent && (outcome.kind === 'gone' || isClientGone(reply.raw))) {
-      // A reply to a client that has gone does not count as sent, so the route would run.
+      // Fastify does not count a reply to a client that has gone as sent, and would run the route.
       reply.hijack()
     }
     return reply.sent ? reply : undefined
   }
 }
 
-/** Sends a response. Resolves when it was sent, perhaps by hooks that take time, or the client has gone. */
+/** Sends a response. Resolves when it was sent, perhaps after hooks that take time, or when the client has gone. */
 async function send(reply: FastifyReply, { status, message, type }: OwnResponse): Promise<void> {
   const mediaType = typeof message === 'string' ? 'text/plain' : (type ?? 'application/json')
   reply.code(status).type(`${mediaType}; charset=utf-8`).send(message)
@@ -165,11 +153,7 @@ const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options
   })
 }
 
-/**
- * The hook of a route with its own options.
- *
- * @param route - The method and the path, for messages.
- */
+/** The hook of a route with its own options. `route` is its method and path, for messages. */
 function routeHook(common: FastifyRateLimitOptions, own: FastifyRouteOptions, route: string): FastifyRateLimitHook {
   if (typeof own !== 'object' || own === null) {
     throw invalid('INVALID_OPTION', `${route}: config.rateLimit`, 'must be an object of options, or false', own)
@@ -183,14 +167,14 @@ function routeHook(common: FastifyRateLimitOptions, own: FastifyRouteOptions, ro
 }
 
 /**
- * Limits all requests of the instance in which it is registered, and of its children. A route may
- * replace options, or have no limit, with `config: { rateLimit: … }`.
+ * Limits all requests of the instance in which it is registered, and of its children. A route may replace options, or
+ * have no limit, with `config: { rateLimit: … }`.
  *
  * @example
  * await app.register(rateLimit, { limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) })
  */
 export default Object.assign(plugin, {
-  // The effect of fastify-plugin: the hook belongs to the instance that registers it.
+  // As fastify-plugin does: the hook belongs to the instance that registers it.
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'tollgate',
   [Symbol.for('plugin-meta')]: { name: 'tollgate', fastify: '^4.10.0 || 5.x' },

@@ -1,8 +1,3 @@
-/**
- * `tollgate/fetch` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/fetch` for `import`: the same module. */
 export type * from './fetch.js'
 export { ipKey, withRateLimit } from './fetch.js'

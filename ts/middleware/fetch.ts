@@ -1,6 +1,5 @@
 /**
- * Rate limiting for Web handlers, which take a `Request` and return a `Response`. Needs neither
- * Node.js nor the addon.
+ * Rate limiting for Web handlers, which take a `Request` and return a `Response`. Needs neither Node.js nor the addon.
  *
  * @module tollgate/fetch
  */
@@ -10,8 +9,9 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
-import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -21,13 +21,10 @@ export type LimitedRequest<N extends string = string, P extends string = 'rateLi
   readonly [Name in P]?: Decision<N>
 }
 
-/** The arguments of a Web handler: the request, and further arguments of its platform. */
+/** The request, and further arguments of the platform. */
 type FetchArgs<Rest extends unknown[]> = [request: Request, ...rest: Rest]
 
-/**
- * The options of {@link withRateLimit}. `key` is required, because a `Request` has no client
- * address.
- */
+/** The options of {@link withRateLimit}. `key` is required, because a `Request` has no client address. */
 export type FetchRateLimitOptions<
   K = string,
   N extends string = string,
@@ -39,8 +36,8 @@ export type FetchRateLimitOptions<
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (...args: [...request: FetchArgs<Rest>, decision: NotAllowed<N>]) => Awaitable<Response>
     /**
-     * Called if no decision could be made. If it returns no response, the request continues.
-     * Default: a response with status 503 if the store failed; other errors are thrown.
+     * Called if no decision could be made. If it returns no response, the request continues. Default: a response with
+     * status 503 if the store failed; other errors are thrown.
      */
     readonly onError?: (error: unknown, ...args: FetchArgs<Rest>) => Awaitable<Response | undefined>
   }
@@ -53,8 +50,7 @@ const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
 }
 
 /**
- * Wraps a handler, so that it receives only requests that are not refused. The decision is
- * `request.rateLimit`.
+ * Wraps a handler, so that it receives only requests that are not refused. The decision is `request.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -90,7 +86,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
         case 'invalid':
           return invalidResponse(outcome)
         case 'gone':
-          return goneResponse()
+          return webResponse(CLIENT_GONE)
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined
@@ -116,7 +112,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
 
 function unavailable(error: unknown): Response {
   if (isStoreFailure(error)) {
-    return new Response('Service Unavailable', { status: 503 })
+    return webResponse(UNAVAILABLE)
   }
   throw error
 }

@@ -1,8 +1,3 @@
-/**
- * `tollgate/graphql` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/graphql` for `import`: the same module. */
 export type * from './graphql.js'
 export { complexityOf, ipKey, rateLimitPlugin, useRateLimit } from './graphql.js'

@@ -33,7 +33,7 @@ export interface EnvelopDonePayload {
   readonly result: object
 }
 
-/** Envelop's hook after an operation. */
+/** The hook of Envelop after an operation. */
 export interface EnvelopDoneHook {
   /** Refunds the operation if `refundWhen` says so. */
   onExecuteDone(payload: EnvelopDonePayload): Promise<void>
@@ -84,7 +84,8 @@ export interface ApolloPlugin {
  * @throws {TollgateError} `INVALID_OPTION`
  *
  * @example
- * createYoga({ schema, plugins: [useRateLimit({ limiter, key: ({ context }) => context.userId, cost: complexityOf })] })
+ * createYoga({ schema, plugins: [useRateLimit({ limiter, key: ({ context }) => context.userId, cost: complexityOf })]
+ * })
  */
 export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOptions<K, N, C>): EnvelopPlugin {
   checkCount(arguments.length, 1, 'useRateLimit takes an object of options')
@@ -93,7 +94,7 @@ export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOp
     const { document, schema, contextValue: context, variableValues: variables, operationName } = payload.args
     const { error, onEnd } = await limiter.check({ document, schema, context, variables, operationName })
     if (error === undefined) {
-      return { onExecuteDone: ({ result }: EnvelopDonePayload) => onEnd(errorsIn(result)) }
+      return { onExecuteDone: async ({ result }: EnvelopDonePayload) => onEnd?.(errorsIn(result)) }
     }
     payload.setResultAndStopExecution({ errors: [error] })
     return undefined
@@ -113,7 +114,8 @@ export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOp
  * @throws {TollgateError} `INVALID_OPTION`
  *
  * @example
- * new ApolloServer({ schema, plugins: [rateLimitPlugin({ limiter, key: ({ context }) => context.userId, cost: complexityOf })] })
+ * new ApolloServer({ schema, plugins: [rateLimitPlugin({ limiter, key: ({ context }) => context.userId, cost:
+ * complexityOf })] })
  */
 export function rateLimitPlugin<K, N extends string, C>(options: GraphqlRateLimitOptions<K, N, C>): ApolloPlugin {
   checkCount(arguments.length, 1, 'rateLimitPlugin takes an object of options')
@@ -137,7 +139,7 @@ export function rateLimitPlugin<K, N extends string, C>(options: GraphqlRateLimi
   }
 }
 
-/** The errors in a result of an operation. A stream of results has none yet. */
+/** The errors in a result of an operation. A stream of results has no errors yet. */
 function errorsIn(result: unknown): readonly GraphQLErrorLike[] | undefined {
   return (result as { readonly errors?: readonly GraphQLErrorLike[] } | null | undefined)?.errors
 }

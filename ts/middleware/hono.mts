@@ -1,8 +1,3 @@
-/**
- * `tollgate/hono` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/hono` for `import`: the same module. */
 export type * from './hono.js'
 export { ipKey, rateLimit } from './hono.js'

@@ -9,18 +9,16 @@ import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
-import { goneResponse, invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
 
 type HonoArgs = [context: Context]
 
-/**
- * The options of {@link rateLimit}. `key` is required, because Hono itself does not know the
- * client's address.
- */
+/** The options of {@link rateLimit}. `key` is required, because Hono itself does not know the client's address. */
 export type HonoRateLimitOptions<
   K = string,
   N extends string = string,
@@ -31,8 +29,8 @@ export type HonoRateLimitOptions<
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<Response | undefined>
     /**
-     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: throws the error; if the store failed, one with a response of status 503, whose `cause` is the failure.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`. Default: throws the
+     * error; if the store failed, one with a response of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<Response | undefined>
   }
@@ -85,7 +83,7 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
         return invalidResponse(outcome)
       }
       if (outcome.kind === 'gone') {
-        return goneResponse()
+        return webResponse(CLIENT_GONE)
       }
       const decision = outcome.decision as NotAllowed<N>
       return handler === undefined
@@ -112,6 +110,6 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
 
 /** The error that Hono gets. Its own error handling calls `getResponse`. */
 function errorFor(error: unknown): unknown {
-  const getResponse = () => new Response('Service Unavailable', { status: 503 })
+  const getResponse = () => webResponse(UNAVAILABLE)
   return isStoreFailure(error) ? Object.assign(errorForFramework(error) as Error, { getResponse }) : error
 }

@@ -1,8 +1,3 @@
-/**
- * `tollgate/koa` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/koa` for `import`: the same module. */
 export type * from './koa.js'
 export { ipKey, rateLimit } from './koa.js'

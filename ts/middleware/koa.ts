@@ -20,10 +20,7 @@ export type * from './shared/options.js'
 
 declare module 'koa' {
   interface DefaultState {
-    /**
-     * The decision of `tollgate/koa`. If you set another `requestProperty`, declare that property
-     * yourself.
-     */
+    /** The decision of `tollgate/koa`. If you set another `requestProperty`, declare that property yourself. */
     rateLimit?: Decision
   }
 }
@@ -36,8 +33,8 @@ export type KoaRateLimitOptions<K = string, N extends string = string> = RateLim
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
-     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
-     * Default: throws the error; if the store failed, one of status 503, whose `cause` is the failure.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`. Default: throws the
+     * error; if the store failed, one of status 503, whose `cause` is the failure.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<unknown>
   }
@@ -95,10 +92,7 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
   }
 }
 
-/**
- * Gives an error of the limiter the headers of earlier middlewares. Koa removes the headers of the
- * response before it answers an error, and sets those of the error.
- */
+/** Gives an error the headers of the response. Koa answers an error with the headers of the error alone. */
 function keepingHeaders(error: unknown, { response: { headers } }: Context): unknown {
   // A new object, because other requests may have the same error.
   return TollgateError.is(error) ? Object.create(error, { headers: { value: headers } }) : error

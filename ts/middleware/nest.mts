@@ -1,8 +1,3 @@
-/**
- * `tollgate/nest` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/nest` for `import`: the same module. */
 export type * from './nest.js'
 export { ipKey, RATE_LIMIT_OPTIONS, RateLimit, RateLimitGuard, RateLimitModule } from './nest.js'

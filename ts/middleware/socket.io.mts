@@ -1,8 +1,3 @@
-/**
- * `tollgate/socket.io` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/socket.io` for `import`: the same module. */
 export type * from './socket.io.js'
 export { ipKey, limitConnections, limitEvents } from './socket.io.js'

@@ -6,10 +6,10 @@
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { isReset } from './shared/node-client.js'
+import { connectionSignal, isReset } from './shared/node-client.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
-import { CLIENT_GONE } from './shared/responses.js'
+import { CLIENT_GONE, messageText, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { checkAbsent } from './shared/without-http.js'
 
@@ -51,9 +51,9 @@ export type SocketOptions<K, N extends string, A extends readonly unknown[]> = O
 > &
   KeyOrAddress<K, A> & {
     /**
-     * Called if no decision could be made. Throws, or returns nothing to let the connection or the event
-     * pass. Default: it fails with status 503 if the store failed; otherwise with status 500, or with the error
-     * that a function has thrown.
+     * Called if no decision could be made. Throws, or returns nothing to let the connection or the event pass. Default:
+     * it fails with status 503 if the store failed; otherwise with status 500, or with the error that a function has
+     * thrown.
      */
     readonly onError?: (error: unknown, ...args: A) => Awaitable<void>
   }
@@ -88,31 +88,17 @@ export interface SocketRefusal {
 /** The options that have no effect here. */
 const ABSENT = ['headers', 'problemDetails', 'refundWhen', 'handler'] as const
 
-const signals = new WeakMap<SocketLike, AbortSignal>()
-
-/** A signal that is aborted when the client disconnects. All events of a socket share it. */
-function closeSignalOf(socket: SocketLike): AbortSignal {
-  let signal = signals.get(socket)
-  if (signal === undefined) {
-    const controller = new AbortController()
-    signal = controller.signal
-    signals.set(socket, signal)
-    socket.conn.once('close', () => controller.abort())
-    if (socket.conn.readyState === 'closed') {
-      controller.abort()
-    }
-  }
-  return signal
-}
-
 const CONNECTIONS: FrameworkAdapter<[socket: SocketLike]> = {
   name: 'tollgate/socket.io',
   addressOf: ({ handshake }) => handshake.address,
-  // The address of a handshake is that of the nearest proxy.
+  // The address of a handshake is the address of the nearest proxy.
   forwardedOf: ({ handshake }) => ({ forwardedFor: handshake.headers['x-forwarded-for'], peer: handshake.address }),
   isGone: ({ conn }) => conn.readyState === 'closing' || conn.readyState === 'closed',
   isReset: ({ conn }) => isReset(conn.request?.socket),
-  signalOf: closeSignalOf,
+  signalOf: (socket) => {
+    const { conn } = socket
+    return connectionSignal(socket, conn.readyState === 'closed', (abort) => conn.once('close', abort))
+  },
   attach: (property, decision, { data }) => attachDecision(data, property, decision),
 }
 
@@ -125,8 +111,8 @@ const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
 }
 
 /**
- * Limits connections, by the client's address unless there is a `key`. A refused client gets
- * `connect_error` with {@link SocketRefusal} as `error.data`. The decision is `socket.data.rateLimit`.
+ * Limits connections, by the client's address unless there is a `key`. A refused client gets `connect_error` with
+ * {@link SocketRefusal} as `error.data`. The decision is `socket.data.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -151,10 +137,9 @@ export function limitConnections<K, N extends string, S extends SocketLike = Soc
 }
 
 /**
- * Limits the events that clients send, by their address unless there is a `key`. A refused event does not
- * reach its listeners. If it expects an acknowledgement, that is {@link SocketRefusal}; otherwise the
- * socket emits `error` on the server, with it as `error.data`. The decision on the latest event is
- * `socket.data.rateLimit`.
+ * Limits the events that clients send, by their address unless there is a `key`. A refused event does not reach its
+ * listeners. If it expects an acknowledgement, that is {@link SocketRefusal}; otherwise the socket emits `error` on the
+ * server, with it as `error.data`. The decision on the latest event is `socket.data.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -226,7 +211,7 @@ async function refusalOf<A extends readonly unknown[]>(
       if (!isStoreFailure(outcome.error)) {
         throw outcome.error
       }
-      return { status: 503, message: 'Service Unavailable' }
+      return UNAVAILABLE
     case 'refuse': {
       const { message, status } = await requestLimiter.refusalFor(outcome.decision, args)
       return { status, message, retryAfterMs: outcome.decision.retryAfterMs }
@@ -234,7 +219,7 @@ async function refusalOf<A extends readonly unknown[]>(
   }
 }
 
-/** What a client learns of an error of the program. */
+/** The answer to a client for an error of the program. */
 const PROGRAM_ERROR: SocketRefusal = { status: 500, message: 'Internal Server Error' }
 
 /** Answers an event, and returns whether it expects an answer. Without one its client would wait. */
@@ -248,6 +233,5 @@ function acknowledge(event: SocketEvent, answer: SocketRefusal): boolean {
 }
 
 function errorOf(data: SocketRefusal): Error {
-  const { message } = data
-  return Object.assign(new Error(typeof message === 'string' ? message : JSON.stringify(message)), { data })
+  return Object.assign(new Error(messageText(data.message)), { data })
 }

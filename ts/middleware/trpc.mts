@@ -1,8 +1,4 @@
-/**
- * `tollgate/trpc` for `import`: the same module, with the types that tRPC declares for `import`.
- *
- * @packageDocumentation
- */
+/** `tollgate/trpc` for `import`: the same module, with the types that tRPC declares for `import`. */
 import type { TRPCMiddlewareFunction } from '@trpc/server'
 import type { Decision } from '../api/decision.js'
 import { type TrpcCall, type TrpcRateLimitOptions, rateLimit as untypedRateLimit } from './trpc.js'

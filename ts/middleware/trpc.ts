@@ -10,7 +10,7 @@ import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
 import type { KeyRequired, NotAllowed } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
-import { CLIENT_GONE, refusalCodeOf } from './shared/responses.js'
+import { CLIENT_GONE, messageText, refusalCodeOf } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
 import { type MessageRateLimitOptions, withoutHttp } from './shared/without-http.js'
 
@@ -18,18 +18,10 @@ export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
 export type { MessageRateLimitOptions } from './shared/without-http.js'
 
-/**
- * A call of a procedure, as tRPC passes it to middlewares: its context `ctx`, `input`, `path`, `type`,
- * `meta`, `signal` and `getRawInput`.
- */
+/** A call of a procedure, as tRPC passes it to middlewares, without `next`. */
 export type TrpcCall<C, M, O, I> = Omit<Parameters<TRPCMiddlewareFunction<C, M, O, unknown, I>>[0], 'next'>
 
-/**
- * The options of {@link rateLimit}. `key` is required, because tRPC itself does not know the client's
- * address.
- *
- * @typeParam R - The call of a procedure.
- */
+/** The options of {@link rateLimit}. `key` is required, because tRPC itself does not know the client's address. */
 export type TrpcRateLimitOptions<K, N extends string, R, P extends string = 'rateLimit'> = MessageRateLimitOptions<
   K,
   N,
@@ -39,8 +31,8 @@ export type TrpcRateLimitOptions<K, N extends string, R, P extends string = 'rat
     /** The name of the context's property that holds the decision. Default: `'rateLimit'`. */
     readonly requestProperty?: P
     /**
-     * Called if no decision could be made. Throws, or returns nothing to let the call pass. Default:
-     * throws a `TRPCError` with code `SERVICE_UNAVAILABLE` if the store failed; other errors are thrown unchanged.
+     * Called if no decision could be made. Throws, or returns nothing to let the call pass. Default: throws a
+     * `TRPCError` with code `SERVICE_UNAVAILABLE` if the store failed; other errors are thrown unchanged.
      */
     readonly onError?: (error: unknown, call: R) => void | PromiseLike<void>
   }
@@ -100,7 +92,7 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
     const outcome = await requestLimiter.check(args)
     switch (outcome.kind) {
       case 'gone':
-        throw new TRPCError({ code: 'CLIENT_CLOSED_REQUEST', message: textOf(CLIENT_GONE.message) })
+        throw new TRPCError({ code: 'CLIENT_CLOSED_REQUEST', message: messageText(CLIENT_GONE.message) })
       case 'fail':
         if (onError === undefined) {
           throw failureOf(outcome.error)
@@ -109,10 +101,10 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
         return next({ ctx: {} })
       case 'invalid': {
         const { status, message } = outcome.response
-        throw new TRPCError({ code: BAD_REQUESTS[status] ?? 'BAD_REQUEST', message: textOf(message) })
+        throw new TRPCError({ code: BAD_REQUESTS[status] ?? 'BAD_REQUEST', message: messageText(message) })
       }
       case 'refuse': {
-        const message = textOf((await requestLimiter.refusalFor(outcome.decision, args)).message)
+        const message = messageText((await requestLimiter.refusalFor(outcome.decision, args)).message)
         throw new TRPCError({
           code: refusalCodeOf(outcome.decision),
           message,
@@ -128,21 +120,13 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
     const earlier = (call.ctx as Record<string, unknown>)[property]
     const result = await next({ ctx: isReplaceable(earlier, decision) ? { [property]: decision } : {} })
     if (requestLimiter.mayRefund) {
+      const isAborted = call.signal?.aborted === true
       const status = result.ok ? 200 : getHTTPStatusCodeFromError(result.error)
-      await requestLimiter.refundAtEnd(
-        decision,
-        call.signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status },
-        args,
-      )
+      await requestLimiter.refundAtEnd(decision, args, isAborted, isAborted ? undefined : status)
     }
     // The type of tRPC has no other way to name the added property.
     return result as never
   }
-}
-
-/** A refusal's message is a text, or an object of the user. */
-function textOf(message: unknown): string {
-  return typeof message === 'string' ? message : JSON.stringify(message)
 }
 
 /** The error for a call without a decision. Errors of the program are thrown unchanged. */

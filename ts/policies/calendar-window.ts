@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOf } from '../input/duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { invalid, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** The named calendar windows. A week begins on Monday (ISO 8601). */
 export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
@@ -16,22 +16,16 @@ export interface CalendarWindowPolicy<S extends string = string> {
 }
 
 /** The options of {@link calendarWindow}. */
-export interface CalendarWindowOptions<S extends string = string> {
+export interface CalendarWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /**
-   * The window: an hour, a day, a week, a month, or a shorter part of a day. A part is a duration
-   * in whole seconds that divides a day evenly (`'15m'`, `'6h'`). `'1h'` is `'hour'`, and `'1d'` is
-   * `'day'`.
+   * The window: an hour, a day, a week, a month, or a part of a day: a duration in whole seconds that divides a day
+   * evenly (`'15m'`, `'6h'`). `'1h'` is `'hour'`, and `'1d'` is `'day'`.
    */
   readonly every: CalendarUnit | Duration
   /** The IANA name of the time zone that the windows follow. Default: `'UTC'`. */
   readonly timeZone?: string
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 const UNITS: readonly unknown[] = ['hour', 'day', 'week', 'month'] satisfies CalendarUnit[]
@@ -44,21 +38,12 @@ export type CalendarWindowFactory = <const S extends string = never>(
   options: CalendarWindowOptions<S>,
 ) => CalendarWindowPolicy<NoInfer<S>>
 
-/**
- * Makes `calendarWindow` for the time zones that the engine knows.
- *
- * Without `isTimeZone` every name is accepted here, and the engine rejects unknown ones.
- */
+/** Makes `calendarWindow`. Without `isTimeZone` it accepts every name, and the engine rejects unknown ones. */
 export function createCalendarWindow(isTimeZone: (name: string) => boolean = () => true): CalendarWindowFactory {
   return function calendarWindow<const S extends string = never>(options: CalendarWindowOptions<S>) {
-    checkCount(
-      arguments.length,
-      1,
-      'calendarWindow takes an object of options',
-      'write calendarWindow({ limit, every })',
-    )
-    const names = ['limit', 'every', 'timeZone', 'per'] as const
-    const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
+    const required = ['limit', 'every'] as const
+    const given = policyOptions('calendarWindow', arguments, options, required, ['timeZone'])
+    const { limit, every, timeZone = 'UTC', per } = given
     return Object.freeze({
       algorithm: 'calendarWindow',
       limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
@@ -107,7 +92,6 @@ const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
   month: 30 * DAY_MS,
 }
 
-/** The definition of `calendarWindow`. */
 export const CALENDAR_WINDOW: AlgorithmDefinition<CalendarWindowPolicy> = {
   ...WINDOW_DEFINITION,
   // The engine checks the time zone.

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { invalid, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A concurrency policy; made by {@link concurrency}. Durations are in milliseconds. */
 export interface ConcurrencyPolicy<S extends string = string> {
@@ -12,20 +12,14 @@ export interface ConcurrencyPolicy<S extends string = string> {
 }
 
 /** The options of {@link concurrency}. */
-export interface ConcurrencyOptions<S extends string = string> {
+export interface ConcurrencyOptions<S extends string = string> extends PerOption<S> {
   /** Units at a time: a whole number from 1 to 1,000,000,000. */
   readonly limit: number
   /**
-   * How long a permit lives without a renewal: from 100 ms to a day. A process renews its permits
-   * every third of it, so this is how long the permits of a process that was killed stay taken.
-   * Default: 30 seconds.
+   * How long a permit lives without a renewal: from 100 ms to a day. A process renews its permits every third of it.
+   * The permits of a process that was killed stay taken for this time. Default: 30 seconds.
    */
   readonly expires?: Duration
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 const MAX_LIMIT = 1_000_000_000
@@ -35,17 +29,16 @@ const DEFAULT_EXPIRY: Duration = '30s'
 const [MIN_EXPIRY_MS, MAX_EXPIRY_MS] = [100, 86_400_000]
 
 /**
- * At most `limit` units at a time, held by permits: see `acquire`. A permit ends when it is released,
- * or when its process does not renew it.
+ * At most `limit` units at a time, held by permits: see `acquire`. A permit ends when it is released, or when its
+ * process does not renew it.
  *
- * **Law:** at any time of the deciding clock, the permits that have not expired hold at most `limit`
- * units in total. Work goes on beyond its permit only if it ignores the permit's `signal`.
+ * **Law:** at any time of the deciding clock, the permits that have not expired hold at most `limit` units in total.
+ * Work goes on beyond its permit only if it ignores the permit's `signal`.
  *
- * **Promise:** a call is admitted if its cost, the units of all permits and those of the calls that
- * have waited longer are at most `limit` together, up to 10,000 permits.
+ * **Promise:** a call is admitted if its cost, the units of all permits and those of the calls that have waited longer
+ * are at most `limit` together, up to 10,000 permits.
  *
- * For work that takes long: calls of a slow service, LLM requests, jobs. A rate bounds how often work
- * starts; use both by name if both matter.
+ * For work that takes long: calls of a slow service, LLM requests, jobs. A rate bounds how often work starts.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -55,8 +48,7 @@ const [MIN_EXPIRY_MS, MAX_EXPIRY_MS] = [100, 86_400_000]
 export function concurrency<const S extends string = never>(
   options: ConcurrencyOptions<S>,
 ): ConcurrencyPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'concurrency takes an object of options', 'write concurrency({ limit })')
-  const { limit, expires, per } = optionsOf('INVALID_POLICY', 'concurrency', options, ['limit', 'expires', 'per'])
+  const { limit, expires, per } = policyOptions('concurrency', arguments, options, ['limit'], ['expires'])
   const units = wholeNumber('INVALID_POLICY', 'concurrency: limit', limit, 1, MAX_LIMIT)
   const millis = millisOfOption('INVALID_POLICY', 'concurrency: expires', expires ?? DEFAULT_EXPIRY)
   if (millis < MIN_EXPIRY_MS || millis > MAX_EXPIRY_MS) {
@@ -70,7 +62,6 @@ export function concurrency<const S extends string = never>(
   })
 }
 
-/** The definition of `concurrency`. */
 export const CONCURRENCY: AlgorithmDefinition<ConcurrencyPolicy> = {
   ...WINDOW_DEFINITION,
   create: concurrency,

@@ -1,63 +1,40 @@
 import type { POLICY_KINDS } from '../backends/protocol.js'
-
-/** An algorithm with a layout of its states. */
-export type PolicyKind = keyof typeof POLICY_KINDS
-
-/** The numbers of a rate. */
-export interface RateNumbers {
-  readonly units: number
-  readonly periodMs: number
-  /** The maximum of charged units. */
-  readonly limit: number
-}
+import { checkCount, optionsOf } from '../input/options.js'
 
 /** The numbers of an override, by the names of their options. Durations are in milliseconds. */
 export type OverrideNumbers = Readonly<Record<string, number | readonly OverrideLimit[]>>
 
-/** One limit of a log. */
 export interface OverrideLimit {
   readonly limit: number
   readonly windowMs: number
 }
 
-/** Takes a share of numbers. */
 export interface ShareScale {
-  /** The share of a number of units, rounded down. */
+  /** Rounded down. */
   unitsOf(units: number): number
-  /** The share of a number of units that must not become 0. */
+  /** At least 1, or an error for the option. */
   nonZeroUnitsOf(option: string, units: number): number
-  /** The share of a rate. Times are in milliseconds. */
+  /** Times are in milliseconds. */
   rateOf(units: number, every: number): { readonly units: number; readonly every: number }
 }
 
-/**
- * An algorithm as the rest of the package uses it.
- *
- * @typeParam P - Its policies.
- */
+/** An algorithm for the rest of the package. `P` is the type of its policies. */
 export interface AlgorithmDefinition<P> {
-  /** Checks the options of a policy. */
   readonly create: (options: never) => P
   /** The option with the policy's number of units; absent if it has several such numbers. */
   readonly mainOption?: 'limit' | 'capacity'
-  /**
-   * The kind of a policy and its numbers, in the order that `Policy::from_numbers` in
-   * src/policy/mod.rs reads. Durations are in microseconds.
-   */
-  encode(policy: P): readonly [kind: PolicyKind, numbers: readonly number[]]
-  /** See `windowMsOf`. */
+  /** The numbers of a policy as `Policy::from_numbers` in src/policy/mod.rs reads them, times in microseconds. */
+  encode(policy: P): readonly [kind: keyof typeof POLICY_KINDS, numbers: readonly number[]]
   windowMs(policy: P, limit?: string): number
-  /** See `largestCostOf`. */
   largestCost(policy: P, limit?: string): number
   /** The numbers of a share of a policy that differ from the policy's. */
   share(policy: P, scale: ShareScale): Partial<P>
-  /** The numbers of the rate that a policy's states contain; absent if they contain none. */
-  rate?(policy: P): RateNumbers
+  /** The rate in a policy's states, and their maximum of charged units; absent if they contain none. */
+  rate?(policy: P): { readonly units: number; readonly periodMs: number; readonly limit: number }
   /**
-   * The numbers of a policy with a burst that is `units` less, so that units may be used some time
-   * after they were charged; `undefined` if no burst would be left. Windows have no such burst: a
-   * unit is used before the end of the window that counts it. Absent if the algorithm cannot be
-   * leased.
+   * The numbers of a policy with a burst that is `units` less, so that units may be used some time after they were
+   * charged; `undefined` if no burst would be left. Windows have no such burst: a unit is used before the end of the
+   * window that counts it. Absent if the algorithm cannot be leased.
    */
   lease?(policy: P, units: number): Partial<P> | undefined
   /** Decodes the stored numbers of an override: those of `push_override` in src/redis/codec/. */
@@ -75,20 +52,25 @@ export const WINDOW_DEFINITION = {
   decodeOverride: ([limit = 0, windowUs = 0]: readonly number[]) => ({ limit, windowMs: windowUs / 1_000 }),
 } as const
 
-/**
- * The time until `units` units have come back. Exact arithmetic: rounding must not turn a whole
- * second into the next one.
- */
+/** The time until `units` units have come back. BigInt: rounding must not turn a whole second into the next one. */
 export function refillMs(units: number, each: number, everyMs: number): number {
   const everyUs = BigInt(Math.round(everyMs * 1_000))
   return Number((BigInt(units) * everyUs + BigInt(each) - 1n) / BigInt(each)) / 1_000
 }
 
-/** The levels of a bucket under an override, without those that have their default. */
-export function overrideLevels(capacity: number, most: number, initial: number): OverrideNumbers {
-  return {
-    capacity,
-    ...(initial === capacity ? {} : { initial }),
-    ...(most === capacity ? {} : { debt: most - capacity }),
-  }
+/**
+ * Reads the options of a policy function, which has one argument.
+ *
+ * @param example - The required options, for a message.
+ */
+export function policyOptions<const Name extends string>(
+  where: string,
+  { length }: IArguments,
+  options: unknown,
+  required: readonly Name[],
+  others: readonly Name[] = [],
+  example = required.join(', '),
+): { readonly [Option in Name | 'per']?: unknown } {
+  checkCount(length, 1, `${where} takes an object of options`, `write ${where}({ ${example} })`)
+  return optionsOf('INVALID_POLICY', where, options, [...required, ...others, 'per'])
 }

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { trueOrFalse, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds. */
 export interface FixedWindowPolicy<S extends string = string> {
@@ -13,38 +13,26 @@ export interface FixedWindowPolicy<S extends string = string> {
 }
 
 /** The options of {@link fixedWindow}. */
-export interface FixedWindowOptions<S extends string = string> {
+export interface FixedWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of a window, from the first call admitted in it; up to 142 years. */
   readonly window: Duration
-  /**
-   * Whether a refused call counts. It then uses up its window, also for smaller costs. An
-   * impossible call does not count. Default: `false`.
-   */
+  /** Whether a refused call uses up its window, also for smaller costs; not an impossible call. Default: `false`. */
   readonly countRefused?: boolean
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /**
- * At most `limit` units per window. The first call admitted after a window's end opens the next
- * one.
+ * At most `limit` units per window. The first call admitted after a window's end opens the next one.
  *
- * **Law:** at most `limit` units per window, and at most 2 · `limit` − 1 in any rolling span of
- * that length. A window ends on a whole millisecond, up to 1 ms later than configured. If `window`
- * is shortened while a window is open, that window keeps its count and ends at most one new window
- * from now.
+ * **Law:** at most `limit` units per window, and at most 2 · `limit` − 1 in any rolling span of that length. A window
+ * ends on a whole millisecond, up to 1 ms later than configured. If `window` is shortened while a window is open, that
+ * window keeps its count and ends at most one new window from now.
  *
- * With `countRefused` a call that does not fit uses up the rest of its window, as if attempts were
- * counted. Attempts count at most up to the limit, so no key is locked out for longer than the
+ * With `countRefused` a call that does not fit uses up the rest of its window. No key is refused for longer than the
  * window.
  *
- * For quotas that people understand ("100 per hour"). If the burst at a window's edge matters, use
- * `gcra`.
+ * For quotas that people understand ("100 per hour"). If the burst at a window's edge matters, use `gcra`.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -54,9 +42,9 @@ export interface FixedWindowOptions<S extends string = string> {
 export function fixedWindow<const S extends string = never>(
   options: FixedWindowOptions<S>,
 ): FixedWindowPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'fixedWindow takes an object of options', 'write fixedWindow({ limit, window })')
-  const names = ['limit', 'window', 'countRefused', 'per'] as const
-  const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'fixedWindow', options, names)
+  const required = ['limit', 'window'] as const
+  const given = policyOptions('fixedWindow', arguments, options, required, ['countRefused'])
+  const { limit, window, countRefused = false, per } = given
   return Object.freeze({
     algorithm: 'fixedWindow',
     limit: wholeNumber('INVALID_POLICY', 'fixedWindow: limit', limit),
@@ -66,7 +54,6 @@ export function fixedWindow<const S extends string = never>(
   })
 }
 
-/** The definition of `fixedWindow`. */
 export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {
   ...WINDOW_DEFINITION,
   create: fixedWindow,

@@ -1,11 +1,9 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, refillMs } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
-/**
- * A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds.
- */
+/** A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds. */
 export interface GcraPolicy<S extends string = string> {
   readonly algorithm: 'gcra'
   readonly limit: number
@@ -16,18 +14,13 @@ export interface GcraPolicy<S extends string = string> {
 }
 
 /** The options of {@link gcra}. */
-export interface GcraOptions<S extends string = string> {
+export interface GcraOptions<S extends string = string> extends PerOption<S> {
   /** Units per period, evenly spread: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The duration in which `limit` units are admitted. */
   readonly period: Duration
-  /** Units that an unused key admits at once. Default: `limit`, also that of an override. */
+  /** Units that an unused key admits at once. Default: `limit`; in an override, its `limit`. */
   readonly burst?: number
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /**
@@ -43,9 +36,7 @@ export interface GcraOptions<S extends string = string> {
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
 export function gcra<const S extends string = never>(options: GcraOptions<S>): GcraPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'gcra takes an object of options', 'write gcra({ limit, period })')
-  const names = ['limit', 'period', 'burst', 'per'] as const
-  const { limit, period, burst, per } = optionsOf('INVALID_POLICY', 'gcra', options, names)
+  const { limit, period, burst, per } = policyOptions('gcra', arguments, options, ['limit', 'period'], ['burst'])
   return Object.freeze({
     algorithm: 'gcra',
     limit: wholeNumber('INVALID_POLICY', 'gcra: limit', limit),
@@ -55,7 +46,6 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
   })
 }
 
-/** The definition of `gcra`. */
 export const GCRA: AlgorithmDefinition<GcraPolicy> = {
   create: gcra,
   mainOption: 'limit',

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, refillMs } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds. */
 export interface LeakyBucketPolicy<S extends string = string> {
@@ -12,16 +12,11 @@ export interface LeakyBucketPolicy<S extends string = string> {
 }
 
 /** The options of {@link leakyBucket}. */
-export interface LeakyBucketOptions<S extends string = string> {
+export interface LeakyBucketOptions<S extends string = string> extends PerOption<S> {
   /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The leak: `units` units drain evenly over each `every`. */
   readonly leak: { readonly units: number; readonly every: Duration }
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /**
@@ -29,9 +24,8 @@ export interface LeakyBucketOptions<S extends string = string> {
  *
  * **Law:** at most `capacity` + t · `units` / `every` units in any span of length t.
  *
- * Also called a funnel: costs are the calls' weights. A call that does not fit is refused, not
- * queued. The decisions equal those of `tokenBucket` and `gcra` with the same numbers; use the one
- * whose terms suit you.
+ * Also called a funnel. A call that does not fit is refused, not queued. The decisions equal those of `tokenBucket` and
+ * `gcra` with the same numbers.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -41,13 +35,9 @@ export interface LeakyBucketOptions<S extends string = string> {
 export function leakyBucket<const S extends string = never>(
   options: LeakyBucketOptions<S>,
 ): LeakyBucketPolicy<NoInfer<S>> {
-  checkCount(
-    arguments.length,
-    1,
-    'leakyBucket takes an object of options',
-    'write leakyBucket({ capacity, leak: { units, every } })',
-  )
-  const { capacity, leak, per } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak', 'per'])
+  const example = 'capacity, leak: { units, every }'
+  const given = policyOptions('leakyBucket', arguments, options, ['capacity', 'leak'], [], example)
+  const { capacity, leak, per } = given
   const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
   return Object.freeze({
     algorithm: 'leakyBucket',
@@ -60,7 +50,6 @@ export function leakyBucket<const S extends string = never>(
   })
 }
 
-/** The definition of `leakyBucket`. */
 export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {
   create: leakyBucket,
   mainOption: 'capacity',

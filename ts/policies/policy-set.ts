@@ -4,9 +4,7 @@ import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from '
 import type { SlidingLogsPolicy } from './sliding-log.js'
 import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
 
-/**
- * 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
- */
+/** 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). */
 export interface Policies {
   readonly [name: string]: Policy
 }
@@ -27,9 +25,8 @@ export type TierOf<P extends TieredPolicies> =
     : { [Name in keyof P]: P[Name] extends TieredPolicy<Policy, infer T> ? T : never }[keyof P]
 
 /**
- * The limit names that decisions use: the policy names, or `'default'` for a single policy. The
- * limits of `slidingLogs` have their own names. Among several policies their names are
- * `'policy.limit'`.
+ * The limit names that decisions use: the policy names, or `'default'` for a single policy. The limits of `slidingLogs`
+ * have their own names; among several policies these are `'policy.limit'`.
  */
 export type LimitNames<P extends Policy | Policies> =
   P extends SlidingLogsPolicy<infer L>
@@ -46,9 +43,8 @@ export type PoliciesByLimit<P extends Policy | Policies> = P extends Policy
 type QualifiedLimitNames<Name extends string, P> = P extends SlidingLogsPolicy<infer L> ? `${Name}.${L}` : Name
 
 /**
- * The key of a call: a string, or an object with a string for each key dimension that the policies'
- * `per` names. `'global'` has no part in it: if all policies count all calls together, the key is
- * `{}`.
+ * The key of a call: a string, or an object with a string for each key dimension that the policies' `per` names.
+ * `'global'` has no part in it: if all policies count all calls together, the key is `{}`.
  */
 export type KeyOf<P extends Policy | Policies> = [P] extends [Policy]
   ? KeyForDimensions<KeyDimensionOf<P>>
@@ -68,7 +64,6 @@ type KeyForDimensions<S extends string> = [S] extends [never]
       ? { readonly global?: never }
       : { readonly [Dimension in Exclude<S, 'global'>]: string }
 
-/** One of a limiter's policies. */
 export interface PolicyEntry {
   readonly name: string
   readonly policy: Policy
@@ -78,10 +73,8 @@ export interface PolicyEntry {
   readonly isTiered?: boolean
 }
 
-/** One of the limits that decisions report. */
 export interface LimitEntry {
   readonly name: string
-  /** The index of its policy. */
   readonly policy: number
 }
 
@@ -93,7 +86,7 @@ export interface BanRule {
   readonly lengthsUs: readonly number[]
   /** The names of the policies whose refusals are strikes; by default all whose keys can be banned. */
   readonly policies?: readonly string[]
-  /** The key dimension whose key gets all strikes; by default that of each policy that refuses. */
+  /** The key dimension whose key gets all strikes; by default the dimension of each policy that refuses. */
   readonly per?: string
 }
 
@@ -102,11 +95,8 @@ export interface PolicySet {
   readonly policies: readonly PolicyEntry[]
   /** Whether it is a single policy without a name. */
   readonly isSingle: boolean
-  /**
-   * The key dimensions, in the order of first use; `undefined` if the key of a call is a string.
-   */
+  /** The key dimensions, in the order of first use; `undefined` if the key of a call is a string. */
   readonly dimensions: readonly string[] | undefined
-  /** The limits that decisions report, in order. */
   readonly limits: readonly LimitEntry[]
   /** The tier that has these numbers, if there are tiers. */
   readonly tier?: string
@@ -120,7 +110,6 @@ export interface PolicySet {
 
 const MAX_POLICIES = 8
 
-/** The most limits that a decision reports. */
 const MAX_LIMITS = 16
 
 /** The options of a policy, by the names here and in other packages. */
@@ -140,8 +129,8 @@ function checkNotOptions(value: unknown): void {
 }
 
 /**
- * Checks a policy, or several policies by name, some of which may have tiers: the policies of each
- * tier, or of all calls if there are no tiers.
+ * Checks a policy, or several policies by name, some of which may have tiers. Returns the policies of each tier, or of
+ * all calls if there are no tiers.
  */
 export function policySetsOf(value: unknown): readonly PolicySet[] {
   checkNotOptions(value)
@@ -171,7 +160,6 @@ export function policySetsOf(value: unknown): readonly PolicySet[] {
   })
 }
 
-/** The policies with tiers among several by name. */
 function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
   if (typeof value !== 'object' || value === null || isPolicyLike(value)) {
     return []
@@ -181,17 +169,12 @@ function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
   )
 }
 
-/** @param tiered - The names of the policies with tiers. */
 function withTier(policySet: PolicySet, tier: string, tiered: readonly string[]): PolicySet {
   const policies = policySet.policies.map((entry) => ({ ...entry, isTiered: tiered.includes(entry.name) }))
   return { ...policySet, policies, tier }
 }
 
-/**
- * Checks that the policies of two policy sets differ in numbers only.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Throws `INVALID_OPTION` unless the policies of two policy sets differ in numbers only. */
 export function checkVariants(where: string, one: PolicySet, other: PolicySet): void {
   const [own, others] = [one, other].map(({ policies }) => policies.map(({ name }) => name).join(', '))
   if (one.isSingle !== other.isSingle || own !== others) {

@@ -14,8 +14,7 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
 /**
  * One limit: an algorithm with its numbers.
  *
- * It is plain data: it can be logged, sent to a worker or written to a file. Every function that
- * uses a policy checks it again.
+ * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again.
  *
  * @typeParam S - The key dimension that it counts by (its `per`).
  */
@@ -31,7 +30,6 @@ export type Policy<S extends string = string> =
   | SlidingWindowPolicy<S>
   | TokenBucketPolicy<S>
 
-/** The algorithms. */
 export const ALGORITHMS: {
   readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>
 } = {
@@ -47,33 +45,23 @@ export const ALGORITHMS: {
   gcra: GCRA,
 }
 
-/** The definition of a policy's algorithm. */
 export function algorithmOf<P extends Policy>({ algorithm }: P): AlgorithmDefinition<P> {
   return ALGORITHMS[algorithm] as unknown as AlgorithmDefinition<P>
 }
 
-/** The rule for a policy, for messages. */
 export const POLICY_RULE =
   'must be made by a function such as gcra({ limit, period }) or fixedWindow({ limit, window })'
 
-/**
- * The names of a policy's limits, in the order of declaration; `undefined` if it has a single
- * limit.
- */
+/** The names of a policy's limits, in the order of declaration; `undefined` if it has a single limit. */
 export function limitNamesOf(policy: Policy): readonly string[] | undefined {
   return policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits) : undefined
 }
 
-/** Whether a value names its algorithm, as policies do. */
 export function isPolicyLike(value: unknown): value is { readonly algorithm: string } {
   return typeof value === 'object' && value !== null && 'algorithm' in value && typeof value.algorithm === 'string'
 }
 
-/**
- * Checks a policy, by passing its numbers to its own function again.
- *
- * @param where - The name of the value, for the message.
- */
+/** Checks a policy, by passing its numbers to its own function again. `where` names the value in messages. */
 export function policyOf(value: unknown, where = 'policy'): Policy {
   if (!isPolicyLike(value)) {
     throw invalid('INVALID_POLICY', where, POLICY_RULE, value)
@@ -83,10 +71,6 @@ export function policyOf(value: unknown, where = 'policy'): Policy {
     const { create } = ALGORITHMS[algorithm as Policy['algorithm']]
     return withoutWarnings(() => create(options as never))
   }
-  throw invalid(
-    'INVALID_POLICY',
-    'algorithm',
-    `must be one of ${Object.keys(ALGORITHMS).map(shown).join(', ')}`,
-    algorithm,
-  )
+  const rule = `must be one of ${Object.keys(ALGORITHMS).map(shown).join(', ')}`
+  throw invalid('INVALID_POLICY', 'algorithm', rule, algorithm)
 }

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { invalid, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds. */
 export interface SlidingCounterPolicy<S extends string = string> {
@@ -12,40 +12,28 @@ export interface SlidingCounterPolicy<S extends string = string> {
 }
 
 /** The options of {@link slidingCounter}. */
-export interface SlidingCounterOptions<S extends string = string> {
-  /**
-   * Units per window: a whole number from 1; multiplied by the window's milliseconds, below 2^53.
-   */
+export interface SlidingCounterOptions<S extends string = string> extends PerOption<S> {
+  /** Units per window: a whole number from 1; multiplied by the window's milliseconds, below 2^53. */
   readonly limit: number
   /** The length of a window, in whole milliseconds; up to 142 years. */
   readonly window: Duration
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /**
- * About `limit` units in any rolling span of `window`, by two counters: the count of the current
- * window, plus the part of the previous window's count that corresponds to its overlap with the
- * span, rounded up. Windows are aligned to the Unix epoch (a window of a day begins at midnight
- * UTC).
+ * About `limit` units in any rolling span of `window`, by two counters: the count of the current window, plus the part
+ * of the previous window's count that corresponds to its overlap with the span, rounded up. Windows are aligned to the
+ * Unix epoch (a window of a day begins at midnight UTC).
  *
- * **Law:** fewer than `limit` · (1 + t / `window`) units in any span of length t; so at most 2 ·
- * `limit` − 1 in any rolling window, and at most `limit` in each aligned window. The count is an
- * estimate, as if the units of the previous window had been spread evenly over it.
+ * **Law:** fewer than `limit` · (1 + t / `window`) units in any span of length t; so at most 2 · `limit` − 1 in any
+ * rolling window, and at most `limit` in each aligned window.
  *
- * **Promise:** an unused key admits `limit` units at once, and a caller of at most `limit` units in
- * any span of two windows is never refused. A call is admitted if it and all units admitted in the
- * current and the previous window are at most `limit`. The last unit of a full window comes back at
- * the end of the next window: with a limit of 1 this is one call in every other window.
+ * **Promise:** an unused key admits `limit` units at once, and a caller of at most `limit` units in any span of two
+ * windows is never refused. A call is admitted if it and all units admitted in the current and the previous window are
+ * at most `limit`. The last unit of a full window comes back at the end of the next window: with a limit of 1 this is
+ * one call in every other window.
  *
- * For a limit below 20 use `gcra`, which refuses no caller whose calls are evenly spaced and below the
- * limit. This counter refuses some of them above `limit` − 2 units per window.
- *
- * For large quotas over long windows, if the edge of a fixed window matters and a log is too large.
- * Its state is little larger than that of `gcra`, which is exact.
+ * For large quotas over long windows, if the edge of a fixed window matters and a log is too large. For a limit below
+ * 20 use `gcra`: this counter refuses some evenly spaced callers above `limit` − 2 units per window.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -55,13 +43,7 @@ export interface SlidingCounterOptions<S extends string = string> {
 export function slidingCounter<const S extends string = never>(
   options: SlidingCounterOptions<S>,
 ): SlidingCounterPolicy<NoInfer<S>> {
-  checkCount(
-    arguments.length,
-    1,
-    'slidingCounter takes an object of options',
-    'write slidingCounter({ limit, window })',
-  )
-  const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
+  const { limit, window, per } = policyOptions('slidingCounter', arguments, options, ['limit', 'window'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = millisOfOption('INVALID_POLICY', 'slidingCounter: window', window)
   if (!Number.isInteger(millis)) {
@@ -75,7 +57,6 @@ export function slidingCounter<const S extends string = never>(
   })
 }
 
-/** The definition of `slidingCounter`. */
 export const SLIDING_COUNTER: AlgorithmDefinition<SlidingCounterPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingCounter,

@@ -1,8 +1,14 @@
 import { TollgateError } from '../api/error.js'
 import { type Duration, microsOf, millisOf, millisOfOption } from '../input/duration.js'
-import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, type OverrideLimit, type OverrideNumbers, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { invalid, nameOf, optionsOf, shown, trueOrFalse, wholeNumber } from '../input/options.js'
+import {
+  type AlgorithmDefinition,
+  type OverrideLimit,
+  type OverrideNumbers,
+  policyOptions,
+  WINDOW_DEFINITION,
+} from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding log policy; made by {@link slidingLog}. Durations are in milliseconds. */
 export interface SlidingLogPolicy<S extends string = string> {
@@ -22,57 +28,43 @@ export interface SlidingLogsPolicy<N extends string = string, S extends string =
 }
 
 /** The options of {@link slidingLog}. */
-export interface SlidingLogOptions<S extends string = string> {
+export interface SlidingLogOptions<S extends string = string> extends PerOption<S> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
   /** The length of the window; up to 142 years. */
   readonly window: Duration
   /**
-   * Whether refused attempts count, too. A caller that keeps trying then stays refused. The log
-   * keeps the newest `limit` units. Attempts whose cost is above `limit` never count. Default:
-   * `false`.
+   * Whether refused attempts count, too. A caller that keeps trying then stays refused. The log keeps the newest
+   * `limit` units. Attempts whose cost is above `limit` never count. Default: `false`.
    */
   readonly countRefused?: boolean
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /** The options of {@link slidingLogs}. */
-export interface SlidingLogsOptions<N extends string = string, S extends string = string> {
+export interface SlidingLogsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
   /**
-   * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
-   * Each admits `limit` units, a whole number from 1 to 100,000, in any rolling `window`. A smaller
-   * window must have a smaller limit.
+   * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). Each admits `limit`
+   * units, a whole number from 1 to 100,000, in any rolling `window`. A smaller window must have a smaller limit.
    */
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: Duration } }
   /**
-   * The precision of stored times. Times are rounded up to multiples of it, and calls with equal
-   * rounded times share one log entry, so a key has at most window / precision + 2 entries. The
-   * limits never admit more; a caller may wait up to one `precision` longer. At most the smallest
-   * window. Default: exact times.
+   * The precision of stored times. Times are rounded up to multiples of it, and calls with equal rounded times share
+   * one log entry, so a key has at most window / precision + 2 entries. The limits never admit more; a caller may wait
+   * up to one `precision` longer. At most the smallest window. Default: exact times.
    */
   readonly precision?: Duration
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 const MAX_LOGGED = 100_000
 const MAX_LOG_LIMITS = 8
 
 /**
- * At most `limit` units in any rolling window, exactly: each call is stored for as long as it
- * counts.
+ * At most `limit` units in any rolling window, exactly: each call is stored for as long as it counts.
  *
  * **Law:** at most `limit` units in any half-open span of length `window`.
  *
- * For small limits that must hold exactly. A key stores up to `limit` calls of 16 bytes each (about
- * 100 bytes in Redis). {@link gcra} stores one number.
+ * For small limits that must hold exactly. A key stores up to `limit` calls of 16 bytes each (about 100 bytes in
+ * Redis). {@link gcra} stores one number.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -82,30 +74,25 @@ const MAX_LOG_LIMITS = 8
 export function slidingLog<const S extends string = never>(
   options: SlidingLogOptions<S>,
 ): SlidingLogPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingLog takes an object of options', 'write slidingLog({ limit, window })')
-  const names = ['limit', 'window', 'countRefused', 'per'] as const
-  const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
-  if (typeof countRefused !== 'boolean') {
-    throw invalid('INVALID_POLICY', 'slidingLog: countRefused', 'must be true or false', countRefused)
-  }
+  const required = ['limit', 'window'] as const
+  const given = policyOptions('slidingLog', arguments, options, required, ['countRefused'])
+  const { limit, window, countRefused = false, per } = given
   return Object.freeze({
     algorithm: 'slidingLog',
     limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MAX_LOGGED),
     window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
-    countRefused,
+    countRefused: trueOrFalse('INVALID_POLICY', 'slidingLog: countRefused', countRefused),
     ...perOf<S>('slidingLog', per),
   })
 }
 
 /**
- * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it
- * fits all of them.
+ * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it fits all of them.
  *
  * **Law:** for each limit, at most `limit` units in any half-open span of the length of its window.
  *
- * A decision names the limit that its numbers describe: if the call was refused, the limit with the
- * longest retry; if the cost can never fit, the smallest limit; otherwise the limit with the least
- * remaining.
+ * A decision has the numbers of one limit: after a refusal the limit with the longest retry; if the cost can never fit,
+ * the smallest limit; otherwise the limit with the least remaining.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -118,8 +105,7 @@ export function slidingLog<const S extends string = never>(
 export function slidingLogs<const N extends string, const S extends string = never>(
   options: SlidingLogsOptions<N, S>,
 ): SlidingLogsPolicy<N, NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingLogs takes an object of options', 'write slidingLogs({ limits })')
-  const checked = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
+  const checked = policyOptions('slidingLogs', arguments, options, ['limits'], ['precision'])
   const limits = limitsOf(checked.limits)
   const policy = {
     algorithm: 'slidingLogs',
@@ -139,7 +125,6 @@ export function slidingLogs<const N extends string, const S extends string = nev
   return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N, S>
 }
 
-/** A limit with its name. */
 type NamedLogLimit = readonly [name: string, limit: { readonly limit: number; readonly window: number }]
 
 function limitsOf(value: unknown): readonly NamedLogLimit[] {
@@ -194,7 +179,6 @@ function decodeOverride([, , , ...numbers]: readonly number[]): OverrideNumbers 
   return limits.length === 1 ? { ...(limits[0] as OverrideLimit) } : { limits }
 }
 
-/** The definition of `slidingLog`. */
 export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingLog,
@@ -202,7 +186,6 @@ export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
   decodeOverride,
 }
 
-/** The definition of `slidingLogs`. */
 export const SLIDING_LOGS: AlgorithmDefinition<SlidingLogsPolicy> = {
   create: slidingLogs as AlgorithmDefinition<SlidingLogsPolicy>['create'],
   encode({ limits, precision }) {

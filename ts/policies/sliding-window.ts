@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { oneOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds. */
 export interface SlidingWindowPolicy<S extends string = string> {
@@ -13,46 +13,32 @@ export interface SlidingWindowPolicy<S extends string = string> {
   readonly per?: S
 }
 
-/**
- * The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a
- * hash of counts. Decisions are the same.
- */
+/** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. */
 export type SlidingWindowLayout = 'list' | 'hash'
 
 /** The options of {@link slidingWindow}. */
-export interface SlidingWindowOptions<S extends string = string> {
+export interface SlidingWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units in any window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of the window. Together with one more bucket, up to 71 years. */
   readonly window: Duration
-  /**
-   * The number of buckets that the window is divided into: a whole number from 1 to 1000. Default:
-   * 10.
-   */
+  /** The number of buckets that the window is divided into: a whole number from 1 to 1000. Default: 10. */
   readonly buckets?: number
   /**
-   * The layout of the buckets in Redis. Default: `'list'`, where a call takes as many commands for
-   * 1000 buckets as for 10. With `'hash'` a call reads all buckets; a few buckets take a third of
-   * the memory. A store keeps the two layouts apart: after a change of layout all keys start in
-   * their initial state.
+   * The layout of the buckets in Redis. Decisions are the same. Default: `'list'`, where a call takes as many commands
+   * for 1000 buckets as for 10. With `'hash'` a call reads all buckets; a few buckets take a third of the memory. A
+   * store keeps the two layouts apart: after a change of layout all keys start in their initial state.
    */
   readonly layout?: SlidingWindowLayout
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
-
-const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayout[]
 
 /**
  * At most `limit` units in **any** rolling `window`, counted in `buckets` parts of it.
  *
- * **Law:** at most `limit` units in any span of the window's length. The oldest bucket counts in
- * full although the window covers only a part of it, so a unit counts for up to one bucket longer
- * than the window: a steady caller gets `limit` per `window` · (`buckets` + 1) / `buckets`. More
- * buckets admit more, and take 16 bytes each (34 in a Redis list).
+ * **Law:** at most `limit` units in any span of the window's length. The oldest bucket counts in full although the
+ * window covers only a part of it, so a unit counts for up to one bucket longer than the window: a steady caller gets
+ * `limit` per `window` · (`buckets` + 1) / `buckets`. More buckets admit more, and take 16 bytes each (34 in a Redis
+ * list).
  *
  * For limits that must hold at every moment, where twice the limit at a window's edge is too much.
  *
@@ -64,28 +50,19 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
 export function slidingWindow<const S extends string = never>(
   options: SlidingWindowOptions<S>,
 ): SlidingWindowPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingWindow takes an object of options', 'write slidingWindow({ limit, window })')
-  const names = ['limit', 'window', 'buckets', 'layout', 'per'] as const
-  const checked = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
-  const { limit, window, buckets = 10, layout = 'list', per } = checked
+  const required = ['limit', 'window'] as const
+  const given = policyOptions('slidingWindow', arguments, options, required, ['buckets', 'layout'])
+  const { limit, window, buckets = 10, layout = 'list', per } = given
   return Object.freeze({
     algorithm: 'slidingWindow',
     limit: wholeNumber('INVALID_POLICY', 'slidingWindow: limit', limit),
     window: millisOfOption('INVALID_POLICY', 'slidingWindow: window', window),
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
-    layout: layoutOf(layout),
+    layout: oneOf('INVALID_POLICY', 'slidingWindow: layout', layout, ['list', 'hash']),
     ...perOf<S>('slidingWindow', per),
   })
 }
 
-function layoutOf(value: unknown): SlidingWindowLayout {
-  if (LAYOUTS.includes(value)) {
-    return value as SlidingWindowLayout
-  }
-  throw invalid('INVALID_POLICY', 'slidingWindow: layout', "must be 'list' or 'hash'", value)
-}
-
-/** The definition of `slidingWindow`. */
 export const SLIDING_WINDOW: AlgorithmDefinition<SlidingWindowPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingWindow,

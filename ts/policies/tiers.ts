@@ -3,9 +3,7 @@ import { checkCount, invalid, nameOf, shown } from '../input/options.js'
 import { isPolicyLike, limitNamesOf, type Policy, policyOf } from './policy.js'
 
 /**
- * A policy whose numbers depend on the caller's tier, such as a plan: one policy for each tier, all
- * of one algorithm.
- *
+ * A policy whose numbers depend on the caller's tier, such as a plan: one policy for each tier, all of one algorithm.
  * It is plain data, as a {@link Policy} is.
  *
  * @typeParam P - The type of the policies.
@@ -15,19 +13,15 @@ export interface TieredPolicy<P extends Policy = Policy, T extends string = stri
   readonly tiers: { readonly [Tier in T]: P }
 }
 
-/** The most tiers of a policy. */
 export const MAX_TIERS = 1_000
 
 /**
- * A policy whose numbers depend on the caller's tier. Each call names its tier:
- * `take(key, { tier: 'pro' })`.
+ * A policy whose numbers depend on the caller's tier. Each call names its tier: `take(key, { tier: 'pro' })`.
  *
- * All tiers count on the key's one state. Used units stay charged when a key changes its tier, as
- * after a change of numbers.
+ * All tiers count on the key's one state. Used units stay charged when a key changes its tier.
  *
- * **Law:** a key that is called under one tier obeys the law of that tier's policy. A key that is
- * called under several tiers obeys the law with the largest numbers among them, as after a change of
- * numbers.
+ * **Law:** a key that is called under one tier obeys the law of that tier's policy; a key that is called under several
+ * tiers, the law with the largest numbers among them.
  *
  * @param tiers - 1 to 1,000 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting
  * with a letter). They have the same algorithm and the same `per`, and differ in numbers only.
@@ -49,16 +43,11 @@ export function tiers<P extends Policy, const T extends string>(
   return tieredPolicyOf({ tiers }) as TieredPolicy<P, T>
 }
 
-/** Whether a value has tiers. */
 export function isTieredLike(value: unknown): value is { readonly tiers: unknown } {
   return typeof value === 'object' && value !== null && 'tiers' in value && !isPolicyLike(value.tiers)
 }
 
-/**
- * Checks a policy with tiers.
- *
- * @param where - The name of the value, for the message.
- */
+/** Checks a policy with tiers. `where` names the value in messages. */
 export function tieredPolicyOf(value: { readonly tiers: unknown }, where = 'tiers'): TieredPolicy {
   const { tiers, ...others } = value
   const [other] = Object.keys(others)
@@ -81,14 +70,14 @@ export function tieredPolicyOf(value: { readonly tiers: unknown }, where = 'tier
     const difference = differenceOf(first, policy)
     if (difference !== undefined) {
       const [name, own, others] = difference
-      throw new TollgateError(
-        'INVALID_POLICY',
-        `${where} must differ in numbers only: ${name} is ${shown(own)} in ${firstTier} and ${shown(others)} in ${tier}; use a limiter for each`,
-      )
+      const values = `${name} is ${shown(own)} in ${firstTier} and ${shown(others)} in ${tier}`
+      throw new TollgateError('INVALID_POLICY', `${where} ${NUMBERS_ONLY}: ${values}; use a limiter for each`)
     }
   }
   return Object.freeze({ tiers: Object.freeze(Object.fromEntries(checked)) })
 }
+
+const NUMBERS_ONLY = 'must differ in numbers only'
 
 /** The first way in which two policies differ, except by numbers. */
 function differenceOf(one: Policy, other: Policy): readonly [name: string, one: unknown, other: unknown] | undefined {
@@ -103,19 +92,12 @@ function differenceOf(one: Policy, other: Policy): readonly [name: string, one: 
   return own === others ? undefined : ['the names of the limits', own, others]
 }
 
-/**
- * Checks that two policies differ in numbers only.
- *
- * @param where - The name of the second policy, for the message.
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Throws `INVALID_OPTION` unless two policies differ in numbers only. `where` names the second in messages. */
 export function checkVariant(where: string, one: Policy, other: Policy): void {
   const difference = differenceOf(one, other)
   if (difference !== undefined) {
     const [name, own, others] = difference
-    throw new TollgateError(
-      'INVALID_OPTION',
-      `${where} must differ in numbers only: ${name} was ${shown(own)} and is now ${shown(others)}; make a new limiter`,
-    )
+    const values = `${name} was ${shown(own)} and is now ${shown(others)}`
+    throw new TollgateError('INVALID_OPTION', `${where} ${NUMBERS_ONLY}: ${values}; make a new limiter`)
   }
 }

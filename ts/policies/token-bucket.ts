@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type AlgorithmDefinition, overrideLevels, refillMs } from './definition.js'
-import { perOf } from './key-dimension.js'
+import { invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
+import { type PerOption, perOf } from './key-dimension.js'
 
 /** A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds. */
 export interface TokenBucketPolicy<S extends string = string, M extends RefillMode = RefillMode> {
@@ -19,7 +19,7 @@ export interface TokenBucketPolicy<S extends string = string, M extends RefillMo
 export type RefillMode = 'continuous' | 'interval'
 
 /** The options of {@link tokenBucket}. */
-export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> {
+export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> extends PerOption<S> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The refill: `tokens` tokens in each `every`. */
@@ -30,39 +30,30 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
    */
   readonly refillMode?: M
   /**
-   * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`,
-   * also that of an override.
+   * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`; in an
+   * override, its `capacity`.
    *
-   * With less than `capacity` the first call of a key is recorded even if it is refused: the bucket
-   * starts to fill then. The key is kept until it has been full for 24 hours, and `resetAfterMs`
-   * includes them. After that it starts again with `initial` tokens.
+   * With less than `capacity` the first call of a key is recorded even if it is refused: the bucket starts to fill
+   * then. The key is kept until it has been full for 24 hours, and `resetAfterMs` includes them. After that it starts
+   * again with `initial` tokens.
    */
   readonly initial?: number
   /**
-   * How far below 0 a call may take the bucket: a whole number of tokens, 0 by default. A call is
-   * admitted if the bucket has at least one whole token, and at least −`debt` tokens are left after
-   * the call. The following calls wait until there is a whole token again. The largest cost is
-   * `capacity` + `debt`.
+   * How far below 0 a call may take the bucket: a whole number of tokens, 0 by default. A call is admitted if the
+   * bucket has at least one whole token, and at least −`debt` tokens are left after the call. The following calls wait
+   * until there is a whole token again. The largest cost is `capacity` + `debt`.
    */
   readonly debt?: number
-  /**
-   * The key dimension that this policy counts by, as calls name it in their keys (see
-   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
-   */
-  readonly per?: S
 }
 
 /**
  * A bucket of `capacity` tokens that refills. A call takes as many tokens as it costs.
  *
- * **Law:** in any span of length t at most `capacity` + t · `tokens` / `every` units; with
- * `refillMode: 'interval'` at most `capacity` + `tokens` · (⌊t / `every`⌋ + 1). A `debt` adds
- * `debt` units, once.
+ * **Law:** in any span of length t at most `capacity` + t · `tokens` / `every` units; with `refillMode: 'interval'` at
+ * most `capacity` + `tokens` · (⌊t / `every`⌋ + 1). A `debt` adds `debt` units, once.
  *
- * For callers that may save up tokens and then burst.
- *
- * A change of `refillMode` is a change of algorithm: all keys start in their initial state. All
- * other numbers may change, and units already charged keep counting.
+ * For callers that may save up tokens and then burst. After a change of `refillMode` all keys start in their initial
+ * state. All other numbers may change, and units already charged keep counting.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -73,15 +64,10 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
 export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
   options: TokenBucketOptions<S, M>,
 ): TokenBucketPolicy<NoInfer<S>, NoInfer<M>> {
-  checkCount(
-    arguments.length,
-    1,
-    'tokenBucket takes an object of options',
-    'write tokenBucket({ capacity, refill: { tokens, every } })',
-  )
-  const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
-  const checked = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
-  const { capacity, refill, refillMode, initial, debt, per } = checked
+  const required = ['capacity', 'refill'] as const
+  const example = 'capacity, refill: { tokens, every }'
+  const given = policyOptions('tokenBucket', arguments, options, required, ['refillMode', 'initial', 'debt'], example)
+  const { capacity, refill, refillMode, initial, debt = 0, per } = given
   const { tokens, every } = optionsOf('INVALID_POLICY', 'tokenBucket: refill', refill, ['tokens', 'every'])
   const holds = wholeNumber('INVALID_POLICY', 'tokenBucket: capacity', capacity)
   return Object.freeze({
@@ -94,22 +80,18 @@ export function tokenBucket<const S extends string = never, const M extends Refi
     refillMode: refillModeOf(refillMode) as M,
     initial:
       initial === undefined ? undefined : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
-    debt: debt === undefined ? 0 : wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
+    debt: wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
     ...perOf<S>('tokenBucket', per),
   })
 }
 
-function refillModeOf(value: unknown): RefillMode {
-  if (value === undefined || value === 'continuous') {
-    return 'continuous'
-  }
-  if (value === 'interval') {
+function refillModeOf(value: unknown = 'continuous'): RefillMode {
+  if (value === 'continuous' || value === 'interval') {
     return value
   }
   throw invalid('INVALID_POLICY', 'tokenBucket: refillMode', 'must be "continuous" or "interval"', value)
 }
 
-/** The definition of `tokenBucket`. */
 export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
   create: tokenBucket,
   mainOption: 'capacity',
@@ -127,8 +109,7 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
     const { units, every } = scale.rateOf(refill.tokens, refill.every)
     return {
       capacity: scale.nonZeroUnitsOf('capacity', capacity),
-      // Interval refills add to the bucket's content at once: fewer refills of the full size would
-      // exceed the share.
+      // Interval refills come at once: fewer refills of the full size would exceed the share.
       refill:
         refillMode === 'interval'
           ? { tokens: scale.nonZeroUnitsOf('refill.tokens', refill.tokens), every: refill.every }
@@ -141,7 +122,10 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
   lease: ({ capacity, initial = capacity }, units) =>
     units < capacity ? { capacity: capacity - units, initial: Math.min(initial, capacity - units) } : undefined,
   decodeOverride: ([period = 0, units = 0, most = 0, capacity = 0, initial = 0]) => ({
-    ...overrideLevels(capacity, most, initial),
+    capacity,
+    // Levels that have their default are left out.
+    ...(initial === capacity ? {} : { initial }),
+    ...(most === capacity ? {} : { debt: most - capacity }),
     tokens: units,
     everyMs: period / 1_000,
   }),

@@ -2,21 +2,18 @@ import { checkCount } from '../input/options.js'
 import { algorithmOf, type Policy } from './policy.js'
 
 /**
- * The duration in which a policy admits its limit, in milliseconds. It is the `w` of the
- * `RateLimit-Policy` header, which is in seconds.
+ * The duration in which a policy admits its limit, in milliseconds: the `w` of the `RateLimit-Policy` header, which is
+ * in seconds.
  *
  * - `fixedWindow`, `slidingWindow`, `slidingCounter`, `slidingLog`: the window.
  * - `slidingLogs`: the window of one of its limits; without a name the longest.
- * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30
- *   days.
+ * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30 days.
  * - `concurrency`: `expires`, the life of a permit without a renewal.
- * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come
- *   back, rounded up to a microsecond.
+ * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come back, rounded up to a
+ *   microsecond.
  *
- * @param policy - One of a limiter's `policies`, or the result of `gcra`, `fixedWindow` or another
- * policy function.
- * @param limit - The name of a limit of `slidingLogs`, as declared in its policy.
- *
+ * @param policy - One of a limiter's `policies`, or the result of a policy function such as `gcra`.
+ * @param limit - The name of a limit of `slidingLogs`.
  * @throws {TollgateError} `INVALID_OPTION` for more than two arguments
  *
  * @example
@@ -27,29 +24,18 @@ export function windowMsOf(policy: Policy, limit?: string): number {
   return algorithmOf(policy).windowMs(policy, limit)
 }
 
-/**
- * The main number of a policy, as it was written: the limit, or the capacity of a bucket.
- *
- * @param limit - The name of a limit of `slidingLogs`. Default: the smallest one.
- */
+/** The limit of a policy as written, or its capacity. `limit` names one of `slidingLogs`; default: the smallest. */
 export function mainNumberOf(policy: Policy, limit?: string): number {
   const { mainOption } = algorithmOf(policy)
   return mainOption === undefined ? largestCostOf(policy, limit) : (Reflect.get(policy, mainOption) as number)
 }
 
-/**
- * The largest cost that a call can have under a policy, in units.
- *
- * @param limit - The name of a limit of `slidingLogs`. Default: the smallest one.
- */
+/** The largest cost of a call under a policy, in units. `limit` names one of `slidingLogs`; default: the smallest. */
 export function largestCostOf(policy: Policy, limit?: string): number {
   return algorithmOf(policy).largestCost(policy, limit)
 }
 
-/**
- * The time in which one unit comes back, in milliseconds, under a policy that refills or drains
- * continuously; `undefined` under other policies.
- */
+/** The milliseconds in which one unit comes back; `undefined` unless a policy refills or drains continuously. */
 export function unitMsOf(policy: Policy): number | undefined {
   const rate = isContinuous(policy) ? algorithmOf(policy).rate?.(policy) : undefined
   return rate === undefined ? undefined : rate.periodMs / rate.units

@@ -1,8 +1,3 @@
-/**
- * `tollgate/testing` for `import`: the same module.
- *
- * @packageDocumentation
- */
-
+/** `tollgate/testing` for `import`: the same module. */
 export type * from './index.js'
 export { TestClock } from './index.js'

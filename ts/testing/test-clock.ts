@@ -9,16 +9,11 @@ export interface AdvanceUntilOptions {
   readonly within?: Duration
 }
 
-/** A timer that waits. */
 interface WaitingTimer {
   readonly run: () => void
-  /** The time at which it is due. */
   dueAt: number
-  /** The period of an interval. */
   readonly everyMs: number | undefined
 }
-
-const DEFAULT_START = '2026-01-01'
 
 /** A date, or a date and a time with its zone: without one, it would be that of the machine. */
 const DATE_TEXT = /^\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:\d\d))?$/
@@ -27,10 +22,8 @@ const DATE_TEXT = /^\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:\d\d))?$/
 const MAX_EPOCH_MS = 8.64e15
 
 /**
- * A clock for tests that stands still until it is advanced. A `MemoryStore` with this clock decides by
- * it, and `wait`, permits, reservations and blocks follow it; so does an `OutgoingClient`.
- *
- * It does not touch the timers of the platform.
+ * A clock for tests that stands still until it is advanced. A `MemoryStore` with this clock decides by it, and `wait`,
+ * permits, reservations and blocks follow it; so does an `OutgoingClient`. Timers of the platform do not.
  *
  * @example
  * const clock = new TestClock()
@@ -47,7 +40,7 @@ export class TestClock implements TimerClock {
    * `'2026-03-29T02:00+01:00'`; from 1970 on. Default: `'2026-01-01'`.
    * @throws {TollgateError} `INVALID_OPTION`
    */
-  constructor(start: Date | number | string = DEFAULT_START) {
+  constructor(start: Date | number | string = '2026-01-01') {
     checkCount(arguments.length, 1, 'TestClock takes its first time')
     this.#now = epochMsOf('start', start)
   }
@@ -64,12 +57,10 @@ export class TestClock implements TimerClock {
   }
 
   /**
-   * Advances the clock. Timers that come due run in their order, each at its time. After each of them
-   * the promises that it settled have run, as far as they await nothing but promises and
-   * `setImmediate`.
+   * Advances the clock. Timers that come due run in their order, each at its time. After each of them the promises that
+   * it settled have run, as far as they await nothing but promises and `setImmediate`.
    *
-   * @param duration - The duration: a text such as `'1m'`, or milliseconds from 0 on, for instance a
-   * decision's `retryAfterMs`.
+   * @param duration - A text such as `'1m'`, or milliseconds from 0 on, for instance a decision's `retryAfterMs`.
    * @throws {TollgateError} `INVALID_OPTION`
    */
   async advance(duration: Duration): Promise<void> {
@@ -95,8 +86,8 @@ export class TestClock implements TimerClock {
   }
 
   /**
-   * Advances from timer to timer until a promise is settled, and resolves or rejects as it does. If no
-   * timer is left, the promise waits for something else, and the clock stands still.
+   * Advances from timer to timer until a promise is settled, and resolves or rejects as it does. The clock stands still
+   * while no timer is left.
    *
    * @throws {TollgateError} `INVALID_OPTION`, also if the promise is not settled within the time.
    *

@@ -2,9 +2,10 @@
  * Lines of access logs: a line that is read has a finite time, and fields and keys that are strings
  * or missing; any other line has a reason.
  */
+
+import { shownTime } from '../../../ts/cli/format.js'
 import { isKey, keySpecOf } from '../../../ts/cli/simulate/log/key.js'
 import { FIELDS, type LogFormat, LogLine } from '../../../ts/cli/simulate/log/line.js'
-import { shownTime } from '../../../ts/cli/simulate/log/times.js'
 
 export const maxLength = 4_096
 

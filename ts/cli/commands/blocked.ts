@@ -9,9 +9,9 @@ import {
   withSampleOptions,
 } from '../redis/connect/options.js'
 import { formatNoKeys } from '../redis/usage.js'
-import { columnsOf, paintFor, type Terminal, wrapped } from '../terminal.js'
+import { printResult, type Terminal } from '../terminal.js'
 
-interface BlockedOptions extends RedisCommandOptions, SampleOptions {}
+type BlockedOptions = RedisCommandOptions & SampleOptions
 
 const HELP = `
 What it prints:
@@ -25,7 +25,6 @@ Examples:
   npx tollgate blocked redis://localhost --prefix api
   npx tollgate blocked --prefix api --for 1m --format json`
 
-/** `tollgate blocked`: lists the blocks and the bans. */
 export function blockedCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('blocked')
     .summary('list the blocked and the banned keys of a limiter')
@@ -35,14 +34,9 @@ export function blockedCommand(terminal: Terminal, done: (code: ExitCode) => voi
     .action(async (url: string | undefined, options: BlockedOptions) => {
       const query = { ...options, forMs: options.for }
       const list = await withRedis(url, options, terminal, (connection) => listBlocked(connection, query))
-      if (options.format === 'json') {
-        terminal.stdout.write(`${JSON.stringify(list, undefined, 2)}\n`)
-      } else {
-        const columns = columnsOf(terminal.stdout)
-        const { usage } = list
-        const note = usage?.policies.length === 0 ? `Note: ${formatNoKeys(options.prefix, list.server, usage)}\n` : ''
-        terminal.stdout.write(wrapped(formatBlocked(list, paintFor(terminal), columns) + note, columns))
-      }
+      const { usage } = list
+      const note = usage?.policies.length === 0 ? `Note: ${formatNoKeys(options.prefix, list.server, usage)}\n` : ''
+      printResult(terminal, options.format, list, (paint, columns) => formatBlocked(list, paint, columns) + note)
       done(list.blocked.length === 0 ? EXIT.no : EXIT.fine)
     })
 }

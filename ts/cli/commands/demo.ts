@@ -90,7 +90,7 @@ async function startProcesses(store: RedisUrl): Promise<readonly DemoServer[]> {
   return started
 }
 
-/** Draws the run: live on a terminal that is large enough, otherwise one line for each client and second. */
+/** Draws the run: live on a terminal that is large enough, otherwise a line for each client and second. */
 function startScreen(stateAt: (isOver: boolean) => DemoState, terminal: Terminal) {
   const { stdout, env } = terminal
   const { columns = 80, rows = 24 } = stdout
@@ -100,7 +100,7 @@ function startScreen(stateAt: (isOver: boolean) => DemoState, terminal: Terminal
   let drawn = 0
   const draw = (state: DemoState) => {
     const text = frame(state, columns, paint)
-    // Line by line: a terminal that keeps what it erases, such as tmux, would keep every frame.
+    // Line by line: a terminal such as tmux keeps an erased screen, and so would keep every frame.
     const over = drawn === 0 ? `${text}\n` : `\u001b[${drawn}A${`${text}\n`.replaceAll('\n', '\u001b[K\n')}\u001b[J`
     stdout.write(over)
     drawn = isLive ? text.split('\n').length : 0

@@ -1,12 +1,11 @@
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { usageError } from '../failure.js'
 import { usageNotes } from '../redis/check-usage.js'
 import { withRedis } from '../redis/connect/connection.js'
 import {
   collect,
-  parseDuration,
-  parser,
+  durationOption,
   type RedisCommandOptions,
   withEndpointOptions,
   withKeyOptions,
@@ -15,7 +14,7 @@ import {
 import { formatInspection } from '../redis/format-inspection.js'
 import { inspectKey, mismatches } from '../redis/inspect.js'
 import { configOf, type PolicyOptions } from '../redis/policies.js'
-import { columnsOf, paintFor, type Terminal, wrapped } from '../terminal.js'
+import { printResult, type Terminal } from '../terminal.js'
 
 interface InspectOptions extends RedisCommandOptions, PolicyOptions {
   readonly key: readonly string[]
@@ -38,7 +37,6 @@ Examples:
   npx tollgate inspect --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'
   npx tollgate inspect --prefix login --key ip=192.0.2.1 --key account=ann`
 
-/** `tollgate inspect`: shows the state of a key. */
 export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('inspect')
     .summary('show the state of a key: used units, blocks, overrides, reservations')
@@ -46,12 +44,10 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
   withPolicyOptions(withKeyOptions(withEndpointOptions(command)), '; default: those that limiters have registered')
     .option('--name <policy>', 'the name of one of several policies; may be given several times', collect)
     .addOption(
-      new Option(
+      durationOption(
         '--scan <duration>',
         'maximum time for scanning all keys, if the key has no state under the known names',
-      )
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
+      ).default(5_000, '5s'),
     )
     .option('--no-scan', 'do not scan all keys')
     .addHelpText('after', HELP)
@@ -64,20 +60,8 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
       const inspection = await withRedis(url, options, terminal, (connection) =>
         inspectKey(connection, options, search),
       )
-      if (options.format === 'json') {
-        terminal.stdout.write(`${JSON.stringify(inspection, undefined, 2)}\n`)
-      } else {
-        const notes = [
-          ...(config === undefined ? [] : mismatches(inspection, config)),
-          ...usageNotes(inspection, config),
-        ]
-        terminal.stdout.write(
-          wrapped(
-            formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join(''),
-            columnsOf(terminal.stdout),
-          ),
-        )
-      }
+      const notes = [...(config === undefined ? [] : mismatches(inspection, config)), ...usageNotes(inspection, config)]
+      printResult(terminal, options.format, inspection, (paint) => formatInspection(inspection, paint, notes))
       done(inspection.states.length === 0 && inspection.reservations === undefined ? EXIT.no : EXIT.fine)
     })
   return command

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { environmentError } from '../failure.js'
 import { parser, wholeNumberIn } from '../redis/connect/options.js'
@@ -11,7 +11,6 @@ interface PlaygroundOptions {
   readonly port: number
 }
 
-/** The server's module, in the folder of the built page. */
 interface PlaygroundServer {
   serve(folder: string, port: number): Promise<string>
 }
@@ -19,16 +18,11 @@ interface PlaygroundServer {
 const DESCRIPTION = `Serves the playground on localhost: a page that sends the same traffic through several policies, with the \
 real engine, and draws what each admits. It needs no network.`
 
-/** `tollgate playground`: serves the playground until Ctrl-C. */
 export function playgroundCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   return new Command('playground')
     .summary('compare policies on the same traffic, in a browser')
     .description(DESCRIPTION)
-    .addOption(
-      new Option('--port <port>', 'the port to listen on; 0 picks a free one')
-        .default(4_321)
-        .argParser(parser(wholeNumberIn(0, 65_535))),
-    )
+    .option('--port <port>', 'the port to listen on; 0 picks a free one', parser(wholeNumberIn(0, 65_535)), 4_321)
     .addHelpText('after', '\nExample:\n  npx tollgate playground')
     .action(async ({ port }: PlaygroundOptions) => {
       // From dist/cli/, where the command line is bundled.

@@ -1,9 +1,9 @@
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { withRedis } from '../redis/connect/connection.js'
-import { parseDuration, parser, type RedisOptions, withRedisOptions } from '../redis/connect/options.js'
+import { durationOption, type RedisOptions, withRedisOptions } from '../redis/connect/options.js'
 import { formatPrefixes, listPrefixes } from '../redis/prefixes.js'
-import { columnsOf, type Terminal, wrapped } from '../terminal.js'
+import { printResult, type Terminal } from '../terminal.js'
 
 interface PrefixesOptions extends RedisOptions {
   /** In milliseconds. */
@@ -21,28 +21,18 @@ Examples:
   npx tollgate prefixes redis://localhost
   npx tollgate prefixes --for 1m --format json`
 
-/** `tollgate prefixes`: lists the prefixes of limiters. */
 export function prefixesCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('prefixes')
     .summary('list the prefixes of limiters, with their policies')
     .description('Lists the prefixes of limiters. Read-only.')
   return withRedisOptions(command)
-    .addOption(
-      new Option('--for <duration>', 'maximum time for scanning keys')
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
-    )
+    .addOption(durationOption('--for <duration>', 'maximum time for scanning keys').default(5_000, '5s'))
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: PrefixesOptions) => {
       const { server, list } = await withRedis(url, options, terminal, async (connection) => {
         return { server: connection.name, list: await listPrefixes(connection, options.for) }
       })
-      const columns = columnsOf(terminal.stdout)
-      terminal.stdout.write(
-        options.format === 'json'
-          ? `${JSON.stringify({ server, ...list }, undefined, 2)}\n`
-          : wrapped(formatPrefixes(server, list, columns), columns),
-      )
+      printResult(terminal, options.format, { server, ...list }, (_, columns) => formatPrefixes(server, list, columns))
       done(list.prefixes.length === 0 ? EXIT.no : EXIT.fine)
     })
 }

@@ -7,6 +7,7 @@ import { asUsageError, environmentError, usageError } from '../failure.js'
 import { writeResult } from '../output.js'
 import { type LimiterPolicies, makePolicy, policiesFromFile, policiesFromTexts } from '../policies.js'
 import { type CommandProgress, progressOf } from '../progress.js'
+import { collect } from '../redis/connect/options.js'
 import { bytesOf } from '../simulate/log/chunks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/log/key.js'
 import type { LogFormat } from '../simulate/log/line.js'
@@ -23,7 +24,6 @@ import {
   type PolicyCandidate,
   REPLAYS_OF_SEARCH,
   type RefusalGoal,
-  type Suggestion,
   suggest,
   withoutNumber,
 } from '../simulate/suggest.js'
@@ -70,7 +70,6 @@ Examples:
 Exit codes: 0 success; 1 the condition of --fail-above or --fail-on-broken is met; 2 wrong usage, such as a --key that no \
 request has; 3 a file cannot be read or written, or no line of the log can be read; 130 interrupted.`
 
-/** `tollgate simulate`: replays an access log through policies. */
 export function simulateCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   return new Command('simulate')
     .summary('replay an access log through policies, and report what they would have refused')
@@ -139,12 +138,6 @@ async function simulate(files: readonly string[], options: SimulateOptions, term
   return isTooMuch || (options.failOnBroken === true && hasBroken) ? EXIT.no : EXIT.fine
 }
 
-interface Replays {
-  readonly replayed: ReplayResult
-  readonly complete: readonly (readonly [PolicyCandidate, ReportTally])[]
-  readonly found: { readonly suggestions: readonly Suggestion[]; readonly peaks: readonly Peaks[] }
-}
-
 /** Replays the log through the policies, and then for the search. One progress bar counts all replays. */
 async function replayAll(
   log: AccessLog,
@@ -153,7 +146,7 @@ async function replayAll(
   options: SimulateOptions,
   progress: CommandProgress,
   total = 0,
-): Promise<Replays> {
+) {
   const peaks = goal === undefined ? [] : windowsOf(policies).map((windowMs) => new Peaks(windowMs))
   let replays = 0
   const replayOnce = (replayed: Parameters<typeof replay>[1], more: number, counted: readonly Peaks[] = []) => {
@@ -187,10 +180,7 @@ function expectRequests({ files }: AccessLog, { summary }: ReplayResult): void {
   }
 }
 
-/**
- * Checks that the log has the fields of `--key` and `--cost`. Otherwise no request would be
- * decided, and none refused.
- */
+/** Throws if the log has not the fields of `--key` and `--cost`: no request would be decided. */
 function expectFields(
   { summary: { requests, withoutCost }, tables }: ReplayResult,
   { key = [], cost }: SimulateOptions,
@@ -216,14 +206,10 @@ function render(
   paint: Paint,
   columns: number | undefined,
 ): string {
-  switch (format) {
-    case 'json':
-      return `${JSON.stringify(report, null, 2)}\n`
-    case 'html':
-      return htmlReport(report)
-    default:
-      return wrapped(textReport(report, paint, columns), columns)
+  if (format === 'json') {
+    return `${JSON.stringify(report, null, 2)}\n`
   }
+  return format === 'html' ? htmlReport(report) : wrapped(textReport(report, paint, columns), columns)
 }
 
 function policiesOf(
@@ -257,9 +243,7 @@ function policiesOf(
   })
 }
 
-/**
- * The keys: the first is the key of policies without `per`, the others belong to key dimensions.
- */
+/** The keys: the first is the key of policies without `per`, the others belong to key dimensions. */
 function keysOf(
   { key = [], ipv6Prefix }: SimulateOptions,
   policies: readonly LimiterPolicies[],
@@ -291,10 +275,6 @@ function logOptionsOf(options: SimulateOptions): Pick<AccessLog, 'format' | 'tim
     cost: cost === undefined ? undefined : keySpecOf(cost, ipv6Prefix),
     window: reorder === '0' ? 0 : asUsageError('--reorder', () => millisOf('INVALID_OPTION', 'it', reorder)),
   }
-}
-
-function collect(value: string, before: readonly string[] = []): string[] {
-  return [...before, value]
 }
 
 function countOf(text: string): number {

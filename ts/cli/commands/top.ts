@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js'
 import { formatDuration, formatNumber, formatShare } from '../format.js'
 import { type Connection, withRedis } from '../redis/connect/connection.js'
 import {
-  parseDuration,
+  durationOption,
   parser,
   type RedisCommandOptions,
   type SampleOptions,
@@ -18,14 +18,7 @@ import { type HotKey, type HotKeySample, hottest, hottestFirst } from '../redis/
 import { configOf, type LimiterConfig, type PolicyOptions, policySetOfTier } from '../redis/policies.js'
 import { dimensionsOf, registeredConfigs, registeredTexts } from '../redis/registry.js'
 import { formatExtent } from '../redis/scan.js'
-import {
-  formatNoKeys,
-  formatPolicy,
-  formatPolicyList,
-  type PrefixUsage,
-  scanUsage,
-  usedPolicyOf,
-} from '../redis/usage.js'
+import { formatNoKeys, formatPolicy, formatPolicyList, scanUsage, usedPolicyOf } from '../redis/usage.js'
 import {
   columnsOf,
   escapeControls,
@@ -64,51 +57,30 @@ Examples:
   npx tollgate top redis://localhost --prefix api
   npx tollgate top --prefix api --policy 'fixedWindow limit=100 window=1m' --most 50 --for 30s --format json`
 
-/** `tollgate top`: lists the hottest keys. */
 export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('top')
     .summary('list the hottest keys of a limiter, from a sample')
     .description('Lists the hottest keys of a limiter. Read-only.')
   withPolicyOptions(withEndpointOptions(command), '; default: those that limiters have registered')
     .optionsGroup('The list:')
-    .addOption(
-      new Option('--most <n>', 'how many keys to list').default(20).argParser(parser(wholeNumberIn(1, 10_000))),
-    )
+    .option('--most <n>', 'how many keys to list', parser(wholeNumberIn(1, 10_000)), 20)
     .addOption(new Option('--by <measure>', 'what to rank by').choices(['share', 'used']))
   return withSampleOptions(command)
     .addOption(
-      new Option('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given')
-        .preset('2s')
-        .argParser(parser(parseDuration)),
+      durationOption('--watch [every]', 'list again and again, until Ctrl-C: every 2s, or as often as given').preset(
+        '2s',
+      ),
     )
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: TopOptions) => {
       const given = configOf(options)
-      const bounds = { ...options, forMs: options.for }
       const [paint, columns] = [paintFor(terminal), columnsOf(terminal.stdout)]
-      const resultOf = async (connection: Connection): Promise<TopResult> => {
-        const registered = registeredConfigs(await registeredTexts(connection, options.prefix), options.prefix)
-        const config = given ?? (registered.length === 1 ? registered[0] : undefined)
-        const dimensions = dimensionsOf(given === undefined ? registered : [given])
-        const sample = await hottest(connection, config, bounds)
-        const by = options.by ?? (sample.hasShares ? 'share' : 'used')
-        const found = by === 'share' ? sample.byShare : sample.byUsed
-        const ranked = config === undefined ? found : await withExactUsage(connection, config, options, found)
-        const ordered = [...ranked].sort(hottestFirst(({ share = 0, used }) => (by === 'share' ? share : used)))
-        const keys = ordered.map((hot) => {
-          const dimension = dimensions.get(hot.policy)
-          return dimension === undefined ? hot : { ...hot, dimension }
-        })
-        const search = { prefix: options.prefix, forMs: options.for }
-        const usage = sample.read === 0 ? await scanUsage(connection, search) : undefined
-        return { prefix: options.prefix, server: connection.name, by, sample, keys, ...(usage && { usage }) }
-      }
       await withRedis(url, options, terminal, async (connection) => {
         for (let isFirst = true; isFirst || options.watch !== undefined; isFirst = false) {
           if (!isFirst) {
             await sleep(options.watch)
           }
-          const result = await resultOf(connection)
+          const result = await topOf(connection, given, options)
           const isWatched = options.watch !== undefined
           const text =
             options.format === 'json'
@@ -120,6 +92,27 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
       })
     })
 }
+
+async function topOf(connection: Connection, given: LimiterConfig | undefined, options: TopOptions) {
+  const { prefix, for: forMs } = options
+  const registered = registeredConfigs(await registeredTexts(connection, prefix), prefix)
+  const config = given ?? (registered.length === 1 ? registered[0] : undefined)
+  const dimensions = dimensionsOf(given === undefined ? registered : [given])
+  const sample = await hottest(connection, config, { ...options, forMs })
+  const by = options.by ?? (sample.hasShares ? 'share' : 'used')
+  const found = by === 'share' ? sample.byShare : sample.byUsed
+  const ranked = config === undefined ? found : await withExactUsage(connection, config, options, found)
+  const ordered = [...ranked].sort(hottestFirst(({ share = 0, used }) => (by === 'share' ? share : used)))
+  const keys = ordered.map((hot) => {
+    const dimension = dimensions.get(hot.policy)
+    return dimension === undefined ? hot : { ...hot, dimension }
+  })
+  // Without keys of the prefix, a note names the prefixes that have keys.
+  const usage = sample.read === 0 ? await scanUsage(connection, { prefix, forMs }) : undefined
+  return { prefix, server: connection.name, by, sample, keys, ...(usage && { usage }) }
+}
+
+type TopResult = Awaited<ReturnType<typeof topOf>>
 
 /** The result as JSON: on one line if further ones follow. */
 function jsonOf(result: TopResult, isWatched: boolean): string {
@@ -172,16 +165,6 @@ async function withExactUsage(
   }
 }
 
-interface TopResult {
-  readonly prefix: string
-  readonly server: string
-  readonly by: 'share' | 'used'
-  readonly sample: HotKeySample
-  readonly keys: readonly HotKey[]
-  /** The usage of the prefix, if it has no keys. */
-  readonly usage?: PrefixUsage
-}
-
 function formatTop(
   result: TopResult,
   config: LimiterConfig | undefined,
@@ -205,7 +188,6 @@ function formatTop(
   return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${formatSample(sample)}\n${formatNotes(result, config)}`
 }
 
-/** The colour of a used share: from 80 % on a key is near its limit. */
 function shareStyle(share: number): 'green' | 'yellow' | 'red' {
   return share >= 1 ? 'red' : share >= 0.8 ? 'yellow' : 'green'
 }

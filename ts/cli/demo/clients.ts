@@ -4,7 +4,6 @@ import type { EmbeddedRateLimiter } from '../../api/rate-limiter.js'
 /** The length of a column. Requests are counted by column, as the screen draws them. */
 export const COLUMN_MS = 200
 
-/** What the clients share. */
 export interface DemoRun {
   readonly urls: readonly string[]
   readonly seconds: number
@@ -12,13 +11,6 @@ export interface DemoRun {
   readonly startedAt: number
   /** One limiter for each server, which nothing shares: for comparison. */
   readonly separate: readonly EmbeddedRateLimiter[]
-}
-
-/** A complete refusal. */
-export interface DemoRefusal {
-  readonly status: number
-  readonly statusText: string
-  readonly headers: Headers
 }
 
 /** One client, and the results of its requests. */
@@ -32,8 +24,7 @@ export class DemoClient {
   readonly refusedIn: number[] = []
   /** The requests that servers with separate counters would have allowed, by column of time. */
   readonly separatelyIn: number[] = []
-  /** The first refusal. */
-  refusal: DemoRefusal | undefined
+  refusal: Pick<Response, 'status' | 'statusText' | 'headers'> | undefined
 
   constructor(
     readonly name: string,
@@ -76,7 +67,6 @@ export class DemoClient {
   }
 }
 
-/** The three clients. */
 export function makeClients(): readonly DemoClient[] {
   return [
     new DemoClient('polite', '9 requests a second: just below the limit', polite),
@@ -113,7 +103,6 @@ async function flood(client: DemoClient, run: DemoRun): Promise<void> {
   await Promise.all(Array.from({ length: 6 }, connection))
 }
 
-/** Waits, but not beyond the end of the run. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(Math.max(0, ms), undefined, { signal }).catch(() => {})
 }

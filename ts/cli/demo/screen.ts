@@ -2,11 +2,9 @@ import type { Paint } from '../terminal.js'
 import { COLUMN_MS, type DemoClient } from './clients.js'
 import { LAW_TEXT, lawBound, POLICY_TEXT } from './server.js'
 
-/** The state that a frame shows. */
 export interface DemoState {
   readonly clients: readonly DemoClient[]
   readonly servers: number
-  /** The seconds that the run takes. */
   readonly seconds: number
   /** The seconds since its start; after its end, the total. */
   readonly elapsed: number
@@ -77,10 +75,7 @@ function mannerOf({ manner, allowed, refused }: DemoClient, servers: number): st
   return servers === 1 ? manner : `${manner}; allowed ${allowed}, refused ${refused}`
 }
 
-/**
- * The broken promises, as sentences: no client gets more than the law's bound, and a client that stays
- * below the limit is never refused.
- */
+/** The broken promises, as sentences: the law's bound, and that a client below the limit is never refused. */
 export function violationsOf({ clients, elapsed }: DemoState): readonly string[] {
   const most = lawBound(elapsed)
   return clients.flatMap(({ name, allowed, refused }) => [

@@ -5,10 +5,8 @@ import { RateLimiter, type RedisUrl } from '../../api/rate-limiter.js'
 import { withRateLimit } from '../../middleware/fetch.js'
 import { gcra } from '../../policies/gcra.js'
 
-/** The limit of each client. */
 export const POLICY = gcra({ limit: 10, period: '1s', burst: 20 })
 
-/** The policy, and its law, as text. */
 export const POLICY_TEXT = "gcra({ limit: 10, period: '1s', burst: 20 })"
 export const LAW_TEXT = '20 + 10 per second'
 
@@ -17,7 +15,6 @@ export function lawBound(seconds: number): number {
   return Math.floor(20 + 10 * seconds)
 }
 
-/** A running server of the demo. */
 export interface DemoServer {
   readonly url: string
   close(): Promise<void>
@@ -64,7 +61,7 @@ export async function startServer(shared?: DemoRedis): Promise<DemoServer> {
   }
 }
 
-/** The hosts of a request from this machine. A page that gives its name this address sends another one. */
+/** The hosts of requests from this machine. A page of a site whose name has this address sends that name. */
 const LOCAL_HOST = /^(localhost|127\.0\.0\.1)(:\d+)?$/i
 
 /** Answers a request. All paths have one answer, so that no URL of a request is read. It never rejects. */

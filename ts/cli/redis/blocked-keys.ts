@@ -2,7 +2,7 @@ import { formatDuration, formatNumber, formatTime } from '../format.js'
 import { type Paint, shortened, table } from '../terminal.js'
 import type { Connection } from './connect/connection.js'
 import { dimensionsOf, registeredConfigs, registeredTexts } from './registry.js'
-import { formatExtent, type ScanExtent, scan } from './scan.js'
+import { formatExtent, type SampleBounds, type ScanExtent, scan } from './scan.js'
 import { keyStateOf } from './state.js'
 import { type PrefixUsage, scanUsage } from './usage.js'
 
@@ -11,7 +11,6 @@ export interface BlockedKey {
   readonly key: string
   /** The key dimension of the policies, if it is known. */
   readonly dimension?: string
-  /** The call's own hash tag. */
   readonly tag?: string
   /** The names of the policies that refuse the key's calls. */
   readonly policies: readonly string[]
@@ -24,31 +23,18 @@ export interface BlockedKey {
   readonly until: string
 }
 
-/** The blocked keys of a prefix. */
 export interface BlockedKeys {
   readonly prefix: string
   readonly server: string
   /** The blocks, the last to end first. */
   readonly blocked: readonly BlockedKey[]
-  readonly sample: ScanExtent & {
-    /** The number of the prefix's keys that were read. */
-    readonly read: number
-  }
+  /** `read` is the number of the prefix's keys that were read. */
+  readonly sample: ScanExtent & { readonly read: number }
   /** The usage of the prefix, if it has no keys. */
   readonly usage?: PrefixUsage
 }
 
-/** The bounds of the scan. */
-export interface BlockedQuery {
-  readonly prefix: string
-  readonly forMs: number
-  /** The maximum number of the prefix's keys to read. */
-  readonly sample: number
-  readonly count: number
-}
-
-/** Lists the blocks and the bans of a prefix. */
-export async function listBlocked(connection: Connection, query: BlockedQuery): Promise<BlockedKeys> {
+export async function listBlocked(connection: Connection, query: SampleBounds): Promise<BlockedKeys> {
   const { prefix, forMs, sample, count } = query
   const dimensions = dimensionsOf(registeredConfigs(await registeredTexts(connection, prefix), prefix))
   const blocked = new Map<string, BlockedKey>()
@@ -83,7 +69,6 @@ export async function listBlocked(connection: Connection, query: BlockedQuery): 
   return { prefix, server: connection.name, blocked: all, sample: { ...extent, read }, ...(usage && { usage }) }
 }
 
-/** The list as text. */
 export function formatBlocked(
   { prefix, server, blocked, sample }: BlockedKeys,
   paint: Paint,

@@ -15,7 +15,6 @@ import {
   usedPolicyOf,
 } from './usage.js'
 
-/** The policies of a limiter that count by a key. */
 function policiesBy(key: KeyInspection['key'], config: LimiterConfig, isChange: boolean): UsedPolicy[] {
   const names = keysOf(key, config, isChange).flatMap(([, own]) => own)
   const own = config.policySet.policies.filter(({ name }) => names.includes(name))
@@ -29,13 +28,12 @@ export interface ExistingState {
 }
 
 /**
- * Checks that limiters use the prefix with these policies: they have registered them, or the key
- * itself has state under them, or other keys of the prefix do. With a wrong prefix or algorithm, the
- * command would change a key that no limiter reads. With another hash tag, too.
+ * Checks that limiters use the prefix with these policies: they have registered them, or the key itself has state under
+ * them, or other keys of the prefix do. With a wrong prefix, algorithm or hash tag, the command would change a key that
+ * no limiter reads.
  *
  * @param isRegistered - Whether limiters have registered these policies.
  * @param scanMs - The time for scanning keys, in milliseconds; `undefined` skips the check.
- * @throws {CommandFailure} The message names the policies or prefixes that were found.
  */
 export async function checkUsage(
   connection: Connection,
@@ -105,10 +103,7 @@ function keysAreOthers(prefix: string, others: readonly UsedPolicy[], given: rea
 const POLICY = "give the limiter's own --policy or --policies"
 const NO_TAG = 'omit --tag and --cluster-tags'
 
-/**
- * Stored policies with the name of a given policy and another algorithm, if that given policy
- * itself has no keys.
- */
+/** Stored policies with the name of a given policy and another algorithm, if the given policy has no keys. */
 function foreign<P extends UsedPolicy>(given: readonly UsedPolicy[], found: readonly P[]): P[] {
   const words = new Set(found.map(formatPolicy))
   const missing = given.filter((policy) => !words.has(formatPolicy(policy))).map(({ policy }) => policy)

@@ -6,8 +6,8 @@ import type { KeyInspection } from './inspect.js'
 import { listed } from './policies.js'
 import { type KeyOverride, type KeyState, limitOfOverride } from './state.js'
 
-/** The text of an inspection. */
-export function formatInspection(inspection: KeyInspection, paint: Paint = plain): string {
+/** The text of an inspection, with notes at its end. */
+export function formatInspection(inspection: KeyInspection, paint = plain, notes: readonly string[] = []): string {
   const at = Date.parse(inspection.at)
   const lines = [
     `${paint('bold', formatKey(inspection.key))} under ${inspection.prefix} at ${inspection.server}, ${formatTime(at)} by its clock`,
@@ -51,10 +51,9 @@ export function formatInspection(inspection: KeyInspection, paint: Paint = plain
   if (scan !== undefined && inspection.states.length > 0) {
     lines.push('(It has no state under the known names: it was found by a scan.)')
   }
-  return `${lines.join('\n')}\n`
+  return `${[...lines, ...notes.map((note) => `Note: ${note}`)].join('\n')}\n`
 }
 
-/** A key as calls pass it. */
 export function formatKey(key: KeyInspection['key']): string {
   if (typeof key === 'string') {
     return escapeControls(key)
@@ -75,7 +74,6 @@ function formatAbsence(scan: KeyInspection['scan']): string {
     : 'No state of the key was found yet: the scan of all keys ran out of time; increase --scan.'
 }
 
-/** The lines of one state. */
 function formatState(state: KeyState, at: number, paint: Paint): string[] {
   if (!state.isReadable) {
     return ['it holds a value that no limiter has written: calls on it fail with STORE_ERROR']
@@ -141,7 +139,7 @@ function rateOfOverride({ numbers }: KeyOverride): string | undefined {
   return everyMs === undefined ? undefined : formatRate(tokens ?? units ?? 1, everyMs)
 }
 
-/** The numbers of an override: `gcra 5 per minute, burst 10`. */
+/** For example `gcra 5 per minute, burst 10`. */
 function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
   const { limit, limits, periodMs, burst, capacity, initial, debt, tokens, units, everyMs, windowMs } =
     numbers as Partial<Record<string, number>> & { limits?: readonly OverrideLimit[] }
@@ -163,7 +161,6 @@ function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
   return `${algorithm} ${formatNumber(limit ?? 0)}${windowMs === undefined ? '' : ` within ${formatLength(windowMs)}`}`
 }
 
-/** The decision on a call of one unit now. */
 export function formatDecision(decision: Decision): string {
   const { status, policy, remaining, capacity, retryAfterMs, policies } = decision
   const retry = retryAfterMs === null || retryAfterMs === 0 ? '' : `, again in ${formatDuration(retryAfterMs)}`

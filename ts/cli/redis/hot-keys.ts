@@ -1,37 +1,26 @@
 import { largestCostOf } from '../../policies/window.js'
 import type { Connection } from './connect/connection.js'
 import { type LimiterConfig, policySetOfTier } from './policies.js'
-import { type ScanExtent, scan } from './scan.js'
+import { type SampleBounds, type ScanExtent, scan } from './scan.js'
 import { type KeyState, keyStateOf, layoutOf, limitOfOverride } from './state.js'
 
-/** The bounds of a sample. */
-export interface SampleBounds {
-  readonly prefix: string
+/** The bounds of a sample, and the number of keys to return. */
+export interface HotKeysQuery extends SampleBounds {
   /** The tier whose limits are meant, if the limiter has tiers. */
   readonly tier?: string
-  /** The number of keys to return. */
   readonly most: number
-  /** The maximum duration, in milliseconds. */
-  readonly forMs: number
-  /** The maximum number of the prefix's keys to read. */
-  readonly sample: number
-  /** The number of keys that a server examines for one page, approximately. */
-  readonly count: number
 }
 
-/** A key with its share of the limit, if the limit is known. */
+/** A key in use. */
 export interface HotKey extends KeyState {
-  /** The used share of the limit. */
+  /** The used share of the limit, if the limit is known. */
   readonly share?: number
 }
 
-/** The result of a sample. */
 export interface HotKeySample extends ScanExtent {
   readonly byShare: readonly HotKey[]
   readonly byUsed: readonly HotKey[]
-  /** The number of the prefix's keys that were read. */
   readonly read: number
-  /** The number of those keys that are in use. */
   readonly inUse: number
   readonly blocked: number
   readonly overridden: number
@@ -39,12 +28,11 @@ export interface HotKeySample extends ScanExtent {
   readonly hasShares: boolean
 }
 
-/** Orders keys by their rank, the hottest first. */
 export function hottestFirst(rank: (hot: HotKey) => number): (one: HotKey, other: HotKey) => number {
   return (one, other) => rank(other) - rank(one) || other.used - one.used || (one.key < other.key ? -1 : 1)
 }
 
-/** Keeps the keys with the highest rank, without keeping all. */
+/** The keys with the highest rank. It does not keep all keys. */
 class TopKeys {
   #kept: HotKey[] = []
 
@@ -72,14 +60,11 @@ class TopKeys {
   }
 }
 
-/**
- * Finds the hottest keys of a prefix. A partial scan is a fair sample: the order in which Redis stores
- * keys does not depend on their use.
- */
+/** Finds the hottest keys of a prefix. Redis does not order keys by use, so a partial scan is a fair sample. */
 export async function hottest(
   connection: Connection,
   config: LimiterConfig | undefined,
-  { prefix, tier, most, forMs, sample, count }: SampleBounds,
+  { prefix, tier, most, forMs, sample, count }: HotKeysQuery,
 ): Promise<HotKeySample> {
   const limits = limitsOf(config, tier)
   const byShare = new TopKeys(most, ({ share = 0 }) => share)
@@ -112,10 +97,7 @@ function hotKeyOf(state: KeyState, limits: LimitLookup): HotKey {
 
 type LimitLookup = (state: KeyState) => number | undefined
 
-/**
- * The limits of the given policies, by the states that they write. With tiers they are those of one
- * tier; states that contain the numbers of their own tier keep these.
- */
+/** The limits of policies, by the states that they write. States that contain the numbers of their tier keep these. */
 function limitsOf(config: LimiterConfig | undefined, tier: string | undefined): LimitLookup {
   const limits = new Map<string, number>()
   const policySet = config === undefined ? undefined : policySetOfTier(config, tier)

@@ -6,13 +6,12 @@ import { algorithmOf } from '../../policies/policy.js'
 import { asUsageError, usageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
 import { keyOf, type LimiterConfig, policySetOfTier } from './policies.js'
-import { banRuleIn, kindsIn, leasesIn, registeredConfigs } from './registry.js'
+import { banRuleIn, kindsIn, leasesIn, registeredConfigs, registeredTexts } from './registry.js'
 import { scan } from './scan.js'
 import { type GivenKey, keysOf, type SoughtKey, shortestTexts, soughtKeyOf } from './sought-key.js'
 import { hasState, type KeyState, keyStateOf, layoutOf } from './state.js'
 import { type PrefixUsage, scanUsage } from './usage.js'
 
-/** The key to inspect. */
 export interface KeyQuery {
   readonly prefix: string
   readonly key: readonly string[]
@@ -21,7 +20,6 @@ export interface KeyQuery {
   readonly clusterTags?: number
 }
 
-/** What a search for a key may use. */
 export interface KeySearch {
   /** The policies of options; otherwise the registered ones are used. */
   readonly given: LimiterConfig | undefined
@@ -42,7 +40,6 @@ export interface KeyInspection {
   readonly prefix: string
   readonly key: GivenKey
   readonly server: string
-  /** The server's time. */
   readonly at: string
   readonly states: readonly KeyState[]
   readonly reservations?: OpenReservations
@@ -54,7 +51,6 @@ export interface KeyInspection {
   readonly tiers?: readonly string[]
   /** The origin of the policies: the options, or the limiters' registration; absent if they are unknown. */
   readonly policiesFrom?: 'options' | 'registry'
-  /** The decision on a call of one unit now. */
   readonly decision?: Decision
   /** Whether a scan for the key, which had no state under the known names, covered all keys. */
   readonly scan?: { readonly isComplete: boolean }
@@ -69,7 +65,7 @@ export async function inspectKey(
   { given, names, scanMs }: KeySearch,
 ): Promise<KeyInspection> {
   const { prefix } = query
-  const { registeredPolicies: texts } = await connection.reader.find({ prefix, policies: [], key: prefix })
+  const texts = await registeredTexts(connection, prefix)
   const configs = given === undefined ? registeredConfigs(texts, prefix) : [given]
   const config = given ?? (kindsIn(texts).length === 1 ? configs.at(-1) : undefined)
   const sought = asUsageError('--key', () => soughtKeyOf(query.key, configs, names))
@@ -109,19 +105,12 @@ export async function inspectKey(
   }
 }
 
-/** What is stored of a key under its names. */
-export interface StoredState {
-  readonly states: readonly KeyState[]
-  readonly reservations: OpenReservations | undefined
-  readonly nowUs: number
-}
-
 /** Reads the states under the names of a key, and its reservations. */
 export async function readKey(
   { reader, masters }: Connection,
   { prefix, tag, clusterTags }: KeyQuery,
   { lookups }: Pick<SoughtKey, 'lookups'>,
-): Promise<StoredState> {
+) {
   const reads: native.NativeInspectorReply[] = []
   const own = tag === undefined ? {} : { ownTag: tag }
   const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
@@ -153,7 +142,7 @@ async function scanFor(
   sought: SoughtKey,
   configs: readonly LimiterConfig[],
   forMs: number,
-): Promise<Omit<StoredState, 'nowUs'> & { readonly isComplete: boolean }> {
+) {
   const until = performance.now() + forMs
   const keys = new Set(sought.lookups.map(([text]) => text))
   const states = new Map<string, KeyState>()
@@ -183,7 +172,7 @@ function escapedForPattern(key: string): string {
   return written.replace(/[\\*?[\]^-]/g, '\\$&')
 }
 
-/** Whether a stored key, whose text is sought, is not that of another key dimension. */
+/** Whether a stored key with a sought text belongs to the right key dimension. */
 function isOfKey(
   { policy, key }: native.NativeStoredKey,
   sought: GivenKey,
@@ -207,16 +196,13 @@ function placeIn(
   return { ...(dimension === undefined ? {} : { dimension }), ...(tier === undefined ? {} : { tier }) }
 }
 
-/** Whether a key has all parts, as a limiter requires. */
 function isWhole(key: GivenKey, { policySet: { dimensions } }: LimiterConfig): boolean {
   return typeof key === 'string' || (dimensions ?? []).every((dimension) => dimension === GLOBAL || dimension in key)
 }
 
 /**
- * The decision on a call now, from a limiter's `peek`, which charges nothing; `undefined` if the
- * policies, the tier or the hash tag of calls on the key are unknown.
- *
- * @param isOptional - Whether a user without the permissions for it gets none.
+ * The decision on a call now, from a limiter's `peek`, which charges nothing; `undefined` if the policies, the tier or
+ * the hash tag of calls on the key are unknown. If it `isOptional`, a user without the permissions for it gets none.
  */
 async function decisionOn(
   connection: Connection,
@@ -254,10 +240,7 @@ async function decisionOn(
   }
 }
 
-/**
- * Notes on states that do not belong to the given policies, or that were written with other
- * numbers.
- */
+/** Notes on states that do not belong to the given policies, or that were written with other numbers. */
 export function mismatches({ states }: KeyInspection, { policySet, policySets }: LimiterConfig): string[] {
   return states.flatMap((state) => {
     const named = policySet.policies.find(({ name }) => name === state.policy)?.policy

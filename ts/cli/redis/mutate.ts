@@ -1,16 +1,15 @@
 import { once } from 'node:events'
 import { createInterface } from 'node:readline/promises'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { policySetsText } from '../../backends/redis/policy-registry.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { asUsageError, CommandFailure, usageError } from '../failure.js'
-import { columnsOf, paintFor, type Terminal, wrapped } from '../terminal.js'
+import { printResult, type Terminal } from '../terminal.js'
 import { checkUsage, type ExistingState } from './check-usage.js'
 import { type CommandLimiter, type Connection, withRedis } from './connect/connection.js'
 import {
-  parseDuration,
-  parser,
+  durationOption,
   type RedisCommandOptions,
   withEndpointOptions,
   withKeyOptions,
@@ -22,36 +21,25 @@ import { checkNumbers, configOf, keyOf, type LimiterConfig, type PolicyOptions, 
 import { kindsIn, needOf, registeredConfig, registeredTexts } from './registry.js'
 import { formatNoKeys, formatPolicyList, scanUsage } from './usage.js'
 
-/** The options of commands that change a key. */
 export interface MutateOptions extends RedisCommandOptions, PolicyOptions {
   readonly key: readonly string[]
   readonly tag?: string
   readonly dryRun?: true
   readonly yes?: true
   readonly force?: true
-  /** In milliseconds. */
   readonly scan: number
 }
 
-/** A change of a key by one command. */
 export interface Mutation {
   readonly name: string
   /** The message after the key: for the change, and for a dry run. */
   readonly messages: readonly [did: string, would: string]
-  /**
-   * Decides from the existing state whether there is nothing to change, with the message for it.
-   */
+  /** Decides from the existing state whether there is nothing to change, with the message for it. */
   readonly noop?: { readonly applies: (before: ExistingState) => boolean; readonly message: string }
-  /**
-   * Whether it refuses calls. If the key counts all calls together, it would affect all callers.
-   */
+  /** Whether it refuses calls. On a key that counts all calls together, it affects all callers. */
   readonly refusesCalls?: boolean
-  /** Whether it needs the numbers of the policies. */
   readonly needsNumbers?: boolean
-  /**
-   * Creates the change for the given policies. It throws on invalid arguments before the connection
-   * is opened.
-   */
+  /** Creates the change for the given policies. Throws on invalid arguments before the connection is opened. */
   readonly prepare: (
     config: LimiterConfig,
     tier: string | undefined,
@@ -71,16 +59,16 @@ algorithm or prefix, the command would change a key that no limiter reads. --for
 changed before the limiter's first call.
   Exit code 1: there was nothing to remove: no block, no override, or no state of the key.`
 
-/** Adds the options of all commands that change a key. */
 export function withMutateOptions(command: Command): Command {
   return withPolicyOptions(withKeyOptions(withEndpointOptions(command)), '')
     .option('--dry-run', 'print what would be done, and do nothing')
     .option('--yes', 'do not ask for confirmation of a change that affects all callers')
     .option('--force', 'do not check that the prefix is used with these policies: before the first call on it')
     .addOption(
-      new Option('--scan <duration>', 'maximum time for scanning other keys, if the key itself has no state')
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
+      durationOption(
+        '--scan <duration>',
+        'maximum time for scanning other keys, if the key itself has no state',
+      ).default(5_000, '5s'),
     )
     .addHelpText('after', CHECK_HELP)
 }
@@ -137,23 +125,14 @@ export async function mutate(
     return { inspection, isNoop: noop?.applies(before) === true, config, key }
   })
   const isDone = options.dryRun !== true && !isNoop
-  if (options.format === 'json') {
-    terminal.stdout.write(`${JSON.stringify({ command: name, isDone, ...inspection }, undefined, 2)}\n`)
-  } else {
-    const notes = mismatches(inspection, config)
-    const message = isNoop ? noop?.message : options.dryRun === true ? would : did
-    const first = `${formatKey(key)} ${message}\n\n`
-    const text =
-      first + formatInspection(inspection, paintFor(terminal)) + notes.map((note) => `Note: ${note}\n`).join('')
-    terminal.stdout.write(wrapped(text, columnsOf(terminal.stdout)))
-  }
+  const message = isNoop ? noop?.message : options.dryRun === true ? would : did
+  printResult(terminal, options.format, { command: name, isDone, ...inspection }, (paint) => {
+    return `${formatKey(key)} ${message}\n\n${formatInspection(inspection, paint, mismatches(inspection, config))}`
+  })
   return isNoop ? EXIT.no : EXIT.fine
 }
 
-/**
- * Asks for confirmation of a change that affects all callers. Without a terminal, `--yes` is
- * required.
- */
+/** Asks for confirmation of a change that affects all callers. Without a terminal, `--yes` is required. */
 async function confirm({ stdin, stderr }: Terminal, what: string): Promise<void> {
   if (stdin.isTTY !== true) {
     throw usageError(`${what}: pass --yes`)

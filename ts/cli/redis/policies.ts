@@ -9,7 +9,6 @@ import { objectOf, policyFrom, readJson } from '../policies.js'
 import { parsePolicyOptions } from '../policy-text.js'
 import { escapeControls } from '../terminal.js'
 
-/** The options with a limiter's policies. */
 export interface PolicyOptions {
   readonly policy?: string
   readonly policies?: string
@@ -19,7 +18,7 @@ export interface PolicyOptions {
 /** A limiter's policies: as `RateLimiter` takes them, and as validated policy sets. */
 export interface LimiterConfig {
   readonly policies: Policy | Policies | TieredPolicies
-  /** The policies of each tier; without tiers those of all calls. */
+  /** The policies of each tier; without tiers one set for all calls. */
   readonly policySets: readonly PolicySet[]
   /** The first of them. All have the same names, algorithms and key dimensions. */
   readonly policySet: PolicySet
@@ -38,13 +37,7 @@ export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | u
   return policies === undefined ? undefined : configOfValue(readJson(policies), policies)
 }
 
-/**
- * A limiter's policies: one, or several by name, each as a text or as an object with its `algorithm`,
- * or as an object with `tiers` of these.
- *
- * @param where - The place of the value, for messages.
- * @throws {CommandFailure}
- */
+/** Policies by a text, an object with its `algorithm`, one with `tiers`, or an object of these by name. */
 export function configOfValue(value: unknown, where: string): LimiterConfig {
   const policies = (
     typeof value === 'string' || isPolicyLike(value) || hasTiers(value)
@@ -80,7 +73,6 @@ export function policySetOfTier({ policySets, tiers }: LimiterConfig, tier: stri
   return tiers.length === 0 ? policySets[0] : policySets.find((policySet) => policySet.tier === tier)
 }
 
-/** The most tiers that a message lists. */
 const MAX_LISTED = 20
 
 /** The names of tiers, for messages: `one of free, pro`. */
@@ -89,12 +81,7 @@ export function listed(tiers: readonly string[]): string {
   return `${tiers.length > 1 ? 'one of ' : ''}${names.join(', ')}`
 }
 
-/**
- * Throws if limiters have registered policies with other numbers: a change under these numbers could
- * remove counts from the state of the key.
- *
- * @throws {CommandFailure}
- */
+/** Throws if limiters have registered other numbers: a change under these numbers could remove counts from the key. */
 export function checkNumbers({ policySets }: LimiterConfig, texts: readonly string[], prefix: string): void {
   const registered = texts.flatMap((text) =>
     policiesIn(text)
@@ -112,15 +99,11 @@ export function checkNumbers({ policySets }: LimiterConfig, texts: readonly stri
   }
 }
 
-/** A text in quotes, for messages. */
 export function quoted(text: string): string {
   return `"${escapeControls(text)}"`
 }
 
-/**
- * A key as calls pass it: a string; or, if the policies have a `per`, an object of parts, each
- * given as `dimension=key`. A dimension that counts all calls together is given as `global`.
- */
+/** A key as calls pass it. With dimensions, each part is given as `dimension=key`, or as `global`. */
 export function keyOf(given: readonly string[], { dimensions }: PolicySet): string | Record<string, string | true> {
   if (dimensions === undefined) {
     const [key = '', ...more] = given
@@ -143,10 +126,7 @@ export function keyOf(given: readonly string[], { dimensions }: PolicySet): stri
   return Object.fromEntries(parts)
 }
 
-/**
- * Parses the numbers of an override for `limiter.override`: `limit=500 burst=50`. For several
- * policies, the policy's name comes first.
- */
+/** Parses the numbers of an override: `limit=500 burst=50`. For several policies, the policy's name comes first. */
 export function numbersOf(given: readonly string[], { isSingle, policies }: PolicySet): object {
   if (!isSingle) {
     const named = given.map((text) => {

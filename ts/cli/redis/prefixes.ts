@@ -6,32 +6,23 @@ import { type ScanExtent, scan } from './scan.js'
 import { type KeyState, kindOf } from './state.js'
 import { formatPolicy } from './usage.js'
 
-/** A prefix with keys in Redis. */
 export interface UsedPrefix {
   readonly prefix: string
   /** The number of scanned keys. SCAN may count a key twice while a server's table grows. */
   readonly keys: number
-  /** The policies that have keys, by name and algorithm. */
   readonly policies: readonly (Pick<KeyState, 'policy' | 'algorithm' | 'layout'> & { readonly keys: number })[]
-  /**
-   * The policies that limiters have used in the last 90 minutes, or the last ones within 30 days, with
-   * their numbers, as texts.
-   */
+  /** The texts of the policies that limiters have used in the last 90 minutes, or the last ones within 30 days. */
   readonly registered: readonly string[]
 }
 
-/** The prefixes of all limiters' keys. It also scans keys that no limiter wrote. */
+/** The prefixes of all limiters' keys. */
 export interface PrefixList extends ScanExtent {
   readonly prefixes: readonly UsedPrefix[]
 }
 
-/**
- * Finds the prefixes of limiters, with SCAN, one page of each master in turn, until all keys are
- * scanned or the time is over. It reads the names of keys alone, and the registered policies.
- */
+/** Finds the prefixes of limiters. It reads the names of keys alone, and the registered policies. */
 export async function listPrefixes(connection: Connection, forMs: number): Promise<PrefixList> {
   const found = new Map<string, Map<string, UsedPrefix['policies'][number]>>()
-  // No values are read.
   const extent = await scan(connection, { prefix: '', pattern: '*:{*', forMs }, (page) => {
     for (const { prefix, policy, tag, keys } of page.owners) {
       const policies = found.get(prefix) ?? new Map()
@@ -50,7 +41,6 @@ export async function listPrefixes(connection: Connection, forMs: number): Promi
   return { prefixes, ...extent }
 }
 
-/** The list as text. */
 export function formatPrefixes(
   server: string,
   { prefixes, scanned, isComplete, ms }: PrefixList,

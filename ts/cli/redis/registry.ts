@@ -3,10 +3,7 @@ import { usageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
 import { configOfValue, type LimiterConfig, quoted } from './policies.js'
 
-/**
- * The policies that limiters of a prefix have registered, as texts, the latest last: those of the last
- * 90 minutes, or the last ones within 30 days.
- */
+/** The texts of the registered policies of a prefix, the latest last: of 90 minutes, or the last within 30 days. */
 export async function registeredTexts({ reader }: Connection, prefix: string): Promise<readonly string[]> {
   return (await reader.find({ prefix, policies: [], key: prefix })).registeredPolicies
 }
@@ -14,11 +11,7 @@ export async function registeredTexts({ reader }: Connection, prefix: string): P
 /** The options of a policy in a registered text that are not the policy's. */
 const VARIANT = / (?:lease|tier)=\S+/g
 
-/**
- * The policies of a registered text.
- *
- * @throws {CommandFailure} if no limiter can have written it.
- */
+/** The policies of a registered text. Throws if no limiter can have written it. */
 function configIn(text: string, prefix: string): LimiterConfig {
   const policies = new Map<string, string | { readonly tiers: Record<string, string> }>()
   for (const item of policiesIn(text).split('; ')) {
@@ -62,7 +55,6 @@ export function banRuleIn(texts: readonly string[]): string | undefined {
   return rules.at(-1)?.slice(BAN_ITEM.length + 2)
 }
 
-/** The leases of limiters, such as `100ms`. */
 export function leasesIn(texts: readonly string[]): string[] {
   return [...new Set(texts.flatMap((text) => /\blease=(\w+)/.exec(text)?.[1] ?? []))]
 }
@@ -72,14 +64,7 @@ export function kindsIn(texts: readonly string[]): string[] {
   return [...new Set(texts.map((text) => statesOf(policiesIn(text)).join('; ')))]
 }
 
-/**
- * The policies that limiters have registered for a prefix.
- *
- * @param texts - The registered texts; at least one.
- * @param command - The name of the command that needs them.
- * @param needsNumbers - Whether the command needs their numbers, besides names and algorithms.
- * @throws {CommandFailure} if they differ.
- */
+/** The registered policies of a prefix. Throws if they differ; with `needsNumbers` also if only their numbers do. */
 export function registeredConfig(
   texts: readonly [string, ...string[]],
   prefix: string,
@@ -99,7 +84,6 @@ export function registeredConfig(
   return configIn(text, prefix)
 }
 
-/** The need of a command, for messages. */
 export function needOf(command: string): string {
   return `${command} needs the limiter's --policy, or --policies`
 }

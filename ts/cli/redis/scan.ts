@@ -5,39 +5,38 @@ import type { Connection } from './connect/connection.js'
 /** The number of keys that a server examines for one page of a scan, approximately. */
 const PAGE = 1_000
 
-/** What to scan, and for how long. */
+/** The bounds of a sample of the keys of a prefix. */
+export interface SampleBounds {
+  readonly prefix: string
+  /** The maximum duration, in milliseconds. */
+  readonly forMs: number
+  /** The maximum number of the prefix's keys to read. */
+  readonly sample: number
+  /** The number of keys that a server examines for one page, approximately. */
+  readonly count: number
+}
+
 export interface ScanRequest {
   /** The prefix of the keys to read. No key has the empty prefix. */
   readonly prefix: string
   /** The pattern of the names to return, as in `SCAN`. */
   readonly pattern: string
-  /** The maximum duration, in milliseconds. */
   readonly forMs: number
   /** The number of keys that a server examines for one page, approximately. */
   readonly count?: number
-  /** Whether to read open reservations of the prefix, too. */
   readonly readsHolds?: boolean
 }
 
-/** The extent of a scan. */
 export interface ScanExtent {
-  /** The number of names that matched. SCAN may count one twice while a server's table grows. */
+  /** The number of names that matched. SCAN may return one twice while a server's table grows. */
   readonly scanned: number
-  /** Whether all keys were scanned. */
   readonly isComplete: boolean
-  /**
-   * The scanned share of all keys of the servers, from 0 to 1; absent if the servers do not report
-   * their sizes.
-   */
+  /** The scanned share of all keys, from 0 to 1; absent if the servers do not report their sizes. */
   readonly scannedShare?: number
   readonly ms: number
 }
 
-/**
- * Scans keys with SCAN, one page of each master in turn, until all are scanned, the time is over, or
- * `onPage` returns true. It reads at least one page of each master, however short the time: without
- * one, it would seem that there are no keys.
- */
+/** Scans keys, one page of each master in turn, until all are scanned, the time is over, or `onPage` returns true. */
 export async function scan(
   { reader, masters }: Connection,
   { prefix, pattern, forMs, count = PAGE, readsHolds = false }: ScanRequest,
@@ -63,7 +62,7 @@ export async function scan(
   return { scanned, isComplete, ...(share === undefined ? {} : { scannedShare: share }), ms }
 }
 
-/** An estimate: a page examines about `count` keys. */
+/** An estimate, by `count` keys for each page. */
 function scannedShare(
   cursors: readonly { readonly cursor: string; readonly pages: number }[],
   sizes: readonly number[],

@@ -8,17 +8,14 @@ export type GivenKey = string | Readonly<Record<string, string | true>>
 /** A stored key, and the names of the policies that may count by it. */
 export type KeyLookup = readonly [key: string, policies: readonly string[]]
 
-/** The key that a command is about, and how it may be stored. */
 export interface SoughtKey {
   readonly key: GivenKey
   readonly lookups: readonly KeyLookup[]
 }
 
 /**
- * The stored keys of a limiter's key, each with the names of the policies that count by it.
- *
- * @param isChange - Whether a change of the key is meant. A call on a key also counts by the key of
- * all calls, and a change does not concern that key unless it is given.
+ * The stored keys of a limiter's key, each with the names of the policies that count by it. A call on a key also counts
+ * by the key of all calls. A change of a key (`isChange`) does not concern that key unless it is given.
  */
 export function keysOf(key: GivenKey, { policySet }: LimiterConfig, isChange = false): KeyLookup[] {
   const { dimensions, policies } = policySet
@@ -33,10 +30,8 @@ export function keysOf(key: GivenKey, { policySet }: LimiterConfig, isChange = f
 }
 
 /**
- * The key of `--key` under the policies that limiters may have, and how each of them stores it.
- *
- * @param names - The names of policies, if they are given; otherwise those of `configs`.
- * @throws {CommandFailure} if it is no key under any of them.
+ * The key of `--key` under the policies that limiters may have, and how each of them stores it. Throws if it is no key
+ * under any of them. Without `names` the names of policies are those of `configs`.
  */
 export function soughtKeyOf(
   given: readonly string[],
@@ -65,10 +60,7 @@ export function soughtKeyOf(
   return { key, lookups: [...policies].map(([text, own]) => [text, [...own]]) }
 }
 
-/**
- * A key under unknown policies. A text such as `ip=192.0.2.1` is a key as it is, or the key
- * `192.0.2.1` of a policy with a `per`.
- */
+/** A key under unknown policies. `ip=192.0.2.1` is a key as it is, or the key `192.0.2.1` of a policy with a `per`. */
 function keyWithoutPolicies(given: readonly string[]): { readonly key: GivenKey; readonly texts: readonly string[] } {
   const parts = given.map((text) => /^([^=]+)=(.+)$/s.exec(text) ?? undefined)
   const texts = [...given, ...parts.flatMap((part) => part?.[2] ?? [])]
@@ -86,7 +78,7 @@ function keyWithoutPolicies(given: readonly string[]): { readonly key: GivenKey;
   return { key: Object.fromEntries(entries), texts }
 }
 
-/** The texts whose stored names contain all texts that are sought: no text contains another of them. */
+/** The texts that the stored names of all sought texts contain: none contains another of them. */
 export function shortestTexts({ lookups }: SoughtKey): string[] {
   const texts = [...new Set(lookups.map(([text]) => text))]
   return texts.filter((text) => !texts.some((other) => other !== text && text.includes(other)))

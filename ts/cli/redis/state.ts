@@ -3,7 +3,6 @@ import { POLICY_KINDS } from '../../backends/protocol.js'
 import type { OverrideNumbers } from '../../policies/definition.js'
 import { ALGORITHMS, algorithmOf, type Policy } from '../../policies/policy.js'
 
-/** The override of a key. */
 export interface KeyOverride {
   readonly numbers: OverrideNumbers
   readonly forMs: number
@@ -20,7 +19,6 @@ export function limitOfOverride({ numbers }: KeyOverride): number | undefined {
 
 /** The state of a key, as `--format json` prints it. Times are in milliseconds. */
 export interface KeyState {
-  /** The policy's name. */
   readonly policy: string
   readonly algorithm: Policy['algorithm']
   /** The layout of the state, for algorithms with several layouts. */
@@ -30,7 +28,6 @@ export interface KeyState {
   readonly dimension?: string
   /** The tier whose numbers the state has, if the limiter has tiers and only one of them fits. */
   readonly tier?: string
-  /** The call's own hash tag. */
   readonly tag?: string
   /** Present if its hash tag is one of the store's shared tags. */
   readonly sharesTag?: true
@@ -61,7 +58,6 @@ export interface KeyState {
   readonly ban?: {
     /** The number of its length. */
     readonly step: number
-    /** Whether the block is this ban. */
     readonly isInForce: boolean
     readonly forgottenInMs: number
   }
@@ -72,13 +68,11 @@ type PolicyKindNumbers = { readonly algorithm: Policy['algorithm']; readonly lay
 /** The kinds of policies by their tag in the names of keys. */
 const KINDS = new Map<string, PolicyKindNumbers>(Object.values(POLICY_KINDS).map((kind) => [kind.tag, kind]))
 
-/** The algorithm and the layout of a tag in the names of keys. */
 export function kindOf(tag: string): Pick<KeyState, 'algorithm' | 'layout'> {
   const { algorithm, layout } = KINDS.get(tag) as PolicyKindNumbers
   return layout === undefined ? { algorithm } : { algorithm, layout }
 }
 
-/** The layout of a policy's states. */
 export function layoutOf(policy: Policy): KeyState['layout'] {
   const [kind] = algorithmOf(policy).encode(policy)
   return (POLICY_KINDS[kind] as PolicyKindNumbers).layout
@@ -86,7 +80,7 @@ export function layoutOf(policy: Policy): KeyState['layout'] {
 
 /** Decodes a stored key, at the server's time. */
 export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeyState {
-  const { algorithm, layout } = KINDS.get(stored.tag) as PolicyKindNumbers
+  const { algorithm, layout } = kindOf(stored.tag)
   const { used, limit, units, perUs, windowUs, entries, ownTag, sharesTag } = stored
   const until = (name: string, us: number | undefined) =>
     us === undefined || us <= nowUs ? {} : { [name]: Math.ceil((us - nowUs) / 1_000) }

@@ -1,4 +1,3 @@
-import type * as native from '../../../native.js'
 import { escapeControls } from '../terminal.js'
 import type { Connection } from './connect/connection.js'
 import type { LimiterConfig } from './policies.js'
@@ -8,45 +7,32 @@ import { type KeyState, keyStateOf, layoutOf } from './state.js'
 /** The number of a prefix's keys that suffice to show its policies. */
 const ENOUGH_KEYS = 1_000
 
-/** The maximum number of prefixes in a message. */
 const MAX_PREFIXES = 10
 
 /** A policy as it appears in key names. */
 export type UsedPolicy = Pick<KeyState, 'policy' | 'algorithm' | 'layout'>
 
-/**
- * The hash tag of a key: its own name (`none`), the tag of the call or the limiter, or a tag that
- * keys share.
- */
+/** The hash tag of a key: its own name (`none`), the tag of the call or the limiter, or a tag that keys share. */
 export type TagKind = 'none' | 'own' | 'shared'
 
-/** The usage of a prefix. */
 export interface PrefixUsage {
   /** The policies that have keys, with the kinds of hash tags of those keys. */
   readonly policies: readonly (UsedPolicy & { readonly tags: readonly TagKind[] })[]
   /** The prefixes of all limiters' keys that were scanned. */
   readonly prefixes: readonly string[]
-  /** Whether all keys were scanned. */
   readonly isComplete: boolean
 }
 
-/** The goal and the bound of a scan. */
 export interface UsageQuery {
   readonly prefix: string
   readonly forMs: number
-  /**
-   * The policies to find, each with at least one key. Without policies, any key of the prefix
-   * suffices.
-   */
+  /** The policies to find, each with at least one key. Without policies, any key of the prefix suffices. */
   readonly policies?: readonly UsedPolicy[]
   /** The kind of hash tag that the keys must have. */
   readonly kind?: TagKind
 }
 
-/**
- * Finds the policies under which a prefix is used. The scan ends when the goal is reached, when enough
- * keys of the prefix have been read, or when the time is over.
- */
+/** Finds the policies of a prefix, until the goal is reached, enough keys have been read, or the time is over. */
 export async function scanUsage(
   connection: Connection,
   { prefix, forMs, policies = [], kind = 'none' }: UsageQuery,
@@ -56,8 +42,7 @@ export async function scanUsage(
   const isSatisfied = (policy: UsedPolicy) => used.get(formatPolicy(policy))?.tags.includes(kind) === true
   const isFound = () => (policies.length === 0 ? used.size > 0 : policies.every(isSatisfied))
   let read = 0
-  // The pattern matches the keys of all limiters, to find other prefixes. Only keys of this prefix
-  // are read.
+  // The pattern matches the keys of all limiters, to find other prefixes. Only keys of this prefix are read.
   const { isComplete } = await scan(connection, { prefix, pattern: '*:{*', forMs }, (page) => {
     read += page.found.length
     for (const owner of page.owners) {
@@ -67,7 +52,7 @@ export async function scanUsage(
       const { policy, algorithm, layout } = keyStateOf(stored, page.nowUs)
       const found = { policy, algorithm, ...(layout === undefined ? {} : { layout }) }
       const known = used.get(formatPolicy(found)) ?? { ...found, tags: [] }
-      const own = tagKindOf(stored)
+      const own = stored.sharesTag ? 'shared' : stored.ownTag === undefined ? 'none' : 'own'
       if (!known.tags.includes(own)) {
         known.tags.push(own)
       }
@@ -78,34 +63,24 @@ export async function scanUsage(
   return { policies: [...used.values()], prefixes: [...prefixes].sort(), isComplete }
 }
 
-function tagKindOf({ ownTag, sharesTag }: native.NativeStoredKey): TagKind {
-  return sharesTag ? 'shared' : ownTag === undefined ? 'none' : 'own'
-}
-
-/** A limiter's policy as it appears in key names. */
 export function usedPolicyOf({ name, policy }: LimiterConfig['policySet']['policies'][number]): UsedPolicy {
   const layout = layoutOf(policy)
   return { policy: name, algorithm: policy.algorithm, ...(layout === undefined ? {} : { layout }) }
 }
 
-/** The name of a policy and its algorithm: `default (gcra)`. */
 export function formatPolicy({ policy, algorithm, layout }: UsedPolicy): string {
   return `${escapeControls(policy)} (${layout === undefined || layout === 'list' ? algorithm : `${algorithm}, ${layout}`})`
 }
 
-/** A list of policies: `each (gcra) and all (fixedWindow)`. */
 export function formatPolicyList(policies: readonly UsedPolicy[]): string {
   const words = policies.map(formatPolicy).sort()
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
 
-/** A message that a prefix has no keys, with the prefixes that have. */
 export function formatNoKeys(prefix: string, server: string, { prefixes, isComplete }: PrefixUsage): string {
   const others = prefixes.filter((other) => other !== prefix)
   const more = others.length > MAX_PREFIXES ? `, and ${others.length - MAX_PREFIXES} more` : ''
   const list = others.slice(0, MAX_PREFIXES).map(escapeControls).join(', ') + more
   const known = others.length === 0 ? "and no other key is a limiter's" : `these have keys: ${list}`
-  return isComplete
-    ? `no key at ${server} has the prefix ${prefix}, ${known}`
-    : `none of the scanned keys at ${server} has the prefix ${prefix}, ${known}`
+  return `${isComplete ? 'no key' : 'none of the scanned keys'} at ${server} has the prefix ${prefix}, ${known}`
 }

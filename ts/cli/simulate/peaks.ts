@@ -7,7 +7,7 @@ const STEPS = 60
 /** Gaps between peaks are reported from this ratio on. */
 const MIN_GAP = 2
 
-/** The requests of a key within the latest window, as steps with their units. */
+/** The requests of a key within the latest window. */
 interface KeyWindow {
   /** Numbers of steps, ascending, and the units in each. Those before `begin` are over. */
   readonly steps: number[]
@@ -24,11 +24,9 @@ export interface PeakGap {
   readonly to: number
   /** A round limit in its middle. */
   readonly middle: number
-  /** The number of keys above it: at most half. */
   readonly keys: number
 }
 
-/** The distribution of the most units that each key used within a window. */
 export interface PeakReport {
   readonly windowMs: number
   readonly keys: number
@@ -40,10 +38,7 @@ export interface PeakReport {
   readonly gap: PeakGap | null
 }
 
-/**
- * The most units of each key within any window of a length, rounded to a sixtieth of it. Times must
- * not decrease.
- */
+/** The most units of each key within any window of a length, rounded to a sixtieth of it. Times must not decrease. */
 export class Peaks {
   readonly windowMs: number
   readonly #keys = new Map<number, KeyWindow>()
@@ -52,7 +47,6 @@ export class Peaks {
     this.windowMs = windowMs
   }
 
-  /** @param key - The number of the key. */
   count(time: number, units: number, key: number): void {
     if (key === NO_KEY) {
       return
@@ -113,7 +107,6 @@ function limitsFrom(peaks: readonly number[]): PeakReport['limits'] {
   return limits
 }
 
-/** 1, 2, 5, 10, … */
 function* roundNumbers(): Generator<number> {
   for (let power = 1; ; power *= 10) {
     yield* [power, 2 * power, 5 * power]

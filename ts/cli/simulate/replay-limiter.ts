@@ -7,29 +7,18 @@ import type { LimiterPolicies } from '../policies.js'
 import { type KeyTable, NO_KEY } from './log/key-table.js'
 import type { RefusalTally } from './tally.js'
 
-/**
- * The maximum of a store, so that no two keys share a count, which they may do in a serving
- * process.
- */
+/** The maximum of a store, so that no two keys share a count, as they may in a serving process. */
 const MAX_KEYS = 2 ** 32
 
-/** The kinds of keys of a replay. */
 export interface KeyKinds {
-  /** The key tables, one for each kind. */
   readonly tables: readonly KeyTable[]
-  /**
-   * The kind of key for a policy's key dimension (its `per`); for a policy without one if it is
-   * `undefined`.
-   */
+  /** The kind of key for a policy's key dimension (its `per`); `undefined`: for a policy without one. */
   kindOf(dimension: string | undefined): number
 }
 
 /** A limiter that decides on all requests in the order of their times. */
 export class ReplayLimiter {
-  /**
-   * Decides on a request; the time is in epoch milliseconds. Returns whether the request was
-   * refused.
-   */
+  /** Decides on a request at a time in epoch milliseconds. Returns whether it was refused. */
   readonly take: (time: number, cost: number, keys: Uint32Array, start: number) => boolean
   readonly #limiter: { close(): Promise<void> }
 
@@ -44,41 +33,29 @@ export class ReplayLimiter {
     const limiter = new RateLimiter(policy as never, { store }) as unknown as SyncLimiter
     this.#limiter = limiter
     const { dimensions } = policySet
-    if (dimensions === undefined) {
-      const kind = kindOf(undefined)
-      const names = (tables[kind] as KeyTable).keys
-      this.take = (time, cost, keys, start) => {
-        const key = keys[start + kind] as number
-        if (key === NO_KEY) {
-          return false
-        }
-        now = time
-        tally.decided++
-        const decision = limiter.takeSync(names[key] as string, cost)
-        if (!decision.allowed) {
-          tally.refuse(time, decision.policy, kind, key, decision.status === 'impossible')
-        }
-        return !decision.allowed
-      }
-      return
-    }
-    const parts = dimensions
+    // Without dimensions a key is one string: the part of no dimension.
+    const parts = (dimensions ?? [undefined])
       .filter((dimension) => dimension !== GLOBAL)
       .map((dimension) => ({ dimension, kind: kindOf(dimension) }))
     const kindsByLimit = new Map(
       policySet.limits.map(({ name, policy: index }) => {
         const { dimension: position } = policySet.policies[index] as { dimension: number }
-        return [name, parts.find((part) => part.dimension === dimensions[position])?.kind ?? -1]
+        return [name, parts.find((part) => part.dimension === dimensions?.[position])?.kind ?? -1]
       }),
     )
     this.take = (time, cost, keys, start) => {
-      const key: Record<string, string> = {}
+      let key: string | Record<string, string> = dimensions === undefined ? '' : {}
       for (const { dimension, kind } of parts) {
         const number = keys[start + kind] as number
         if (number === NO_KEY) {
           return false
         }
-        key[dimension] = (tables[kind] as KeyTable).keys[number] as string
+        const text = (tables[kind] as KeyTable).keys[number] as string
+        if (dimension === undefined) {
+          key = text
+        } else {
+          ;(key as Record<string, string>)[dimension] = text
+        }
       }
       now = time
       tally.decided++
@@ -92,7 +69,6 @@ export class ReplayLimiter {
     }
   }
 
-  /** Frees the limiter. */
   async close(): Promise<void> {
     await this.#limiter.close()
   }

@@ -10,18 +10,13 @@ import { type KeyKinds, ReplayLimiter } from './replay-limiter.js'
 import type { RefusalTally } from './tally.js'
 import { Timeline } from './timeline.js'
 
-/** A log with the options for reading it. */
 export interface AccessLog {
   readonly files: readonly string[]
   readonly stdin: Readable
   readonly format: LogFormat
   readonly timeField: string | undefined
-  /**
-   * The key of each kind: the first belongs to policies without `per`, the others to key
-   * dimensions.
-   */
+  /** The key of each kind: the first belongs to policies without `per`, the others to key dimensions. */
   readonly keys: readonly KeySpec[]
-  /** The kind of key for a key dimension. */
   readonly kindOf: (dimension: string | undefined) => number
   readonly cost: KeySpec | undefined
   /** The distance behind the newest line within which a line is sorted, in milliseconds. */
@@ -35,22 +30,24 @@ export interface LogPosition {
 }
 
 /** The counts of a log's lines. */
-export interface LogSummary {
-  lines: number
-  /** Lines with a time. */
-  requests: number
-  broken: number
-  /** The first of the broken lines. */
-  readonly firstBroken: (LogPosition & { readonly reason: string })[]
-  /** Requests with an unreadable cost. They count as 1. */
-  withoutCost: number
-  firstLate: LogPosition | undefined
-  /** The times of the first and the last request in time order; `NaN` if there is none. */
-  from: number
-  to: number
+export type LogSummary = ReturnType<typeof emptySummary>
+
+function emptySummary() {
+  return {
+    lines: 0,
+    /** Lines with a time. */
+    requests: 0,
+    broken: 0,
+    firstBroken: [] as (LogPosition & { readonly reason: string })[],
+    /** Requests with an unreadable cost. They count as 1. */
+    withoutCost: 0,
+    firstLate: undefined as LogPosition | undefined,
+    /** The times of the first and the last request in time order; `NaN` if there is none. */
+    from: Number.NaN,
+    to: Number.NaN,
+  }
 }
 
-/** The result of a replay. */
 export interface ReplayResult {
   readonly summary: LogSummary
   readonly order: ReorderBuffer
@@ -60,12 +57,7 @@ export interface ReplayResult {
 
 const MAX_REPORTED_BROKEN = 10
 
-/**
- * Replays a log through policies. Each policy has its own limiter.
- *
- * @param progress - Called with the number of bytes read.
- * @param peaks - Count the keys of the first kind.
- */
+/** Replays a log through policies. Each policy has its own limiter. `peaks` count the keys of the first kind. */
 export async function replay(
   log: AccessLog,
   policies: readonly (readonly [policy: LimiterPolicies, tally: RefusalTally])[],
@@ -76,16 +68,7 @@ export async function replay(
   const kinds: KeyKinds = { tables, kindOf: log.kindOf }
   const limiters = policies.map(([policy, tally]) => new ReplayLimiter(policy, kinds, tally))
   const timeline = new Timeline(1 + limiters.length)
-  const summary: LogSummary = {
-    lines: 0,
-    requests: 0,
-    broken: 0,
-    firstBroken: [],
-    withoutCost: 0,
-    firstLate: undefined,
-    from: Number.NaN,
-    to: Number.NaN,
-  }
+  const summary = emptySummary()
   const order = new ReorderBuffer(log.window, tables.length, (time, cost, keys, start) => {
     if (Number.isNaN(summary.from)) {
       summary.from = time
@@ -119,7 +102,6 @@ const RETURN = 13
 /** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
 
-/** Turns the lines of a log into requests. */
 class LogReader {
   readonly #line: LogLine
   readonly #keys: Uint32Array
@@ -135,7 +117,6 @@ class LogReader {
     this.#keys = new Uint32Array(tables.length)
   }
 
-  /** Reads the lines of a chunk. */
   read(file: string, text: string, isAscii: boolean): void {
     let start = 0
     while (start < text.length) {

@@ -2,7 +2,6 @@ import { TollgateError } from '../../api/error.js'
 import { engine } from '../../backends/addon.js'
 import { compilePolicy } from '../../backends/compile-policies.js'
 import { ALGORITHMS, type Policy, policyOf } from '../../policies/policy.js'
-import type { Policies } from '../../policies/policy-set.js'
 import { asUsageError, usageError } from '../failure.js'
 import type { LimiterPolicies, PolicyFactory } from '../policies.js'
 import { formatPolicyText } from '../policy-text.js'
@@ -17,15 +16,11 @@ export interface RefusalGoal {
   readonly of: 'requests' | 'keys'
 }
 
-/** A policy that would have refused at most the share of the goal. */
+/** The result of a search. */
 export interface Suggestion {
-  /** The name of the policy that the search started from. */
   readonly name: string
   readonly goal: RefusalGoal
-  /**
-   * The policy that was found, and its text; `null` if no number that the algorithm accepts is
-   * large enough.
-   */
+  /** The policy that was found, and its text; `null` if no number that the algorithm accepts is large enough. */
   readonly policy: Policy | null
   readonly text: string | null
   /** The refusals of that policy, from a replay and not an estimate. */
@@ -34,7 +29,6 @@ export interface Suggestion {
   readonly refusedKeys: number
   /** The largest number tried that refused more than the goal; `null` if 1 suffices. */
   readonly tooSmall: number | null
-  /** The number of replays of the log. */
   readonly replays: number
   /** The policy with a number in the gap between busy keys and the rest; `null` if there is no gap. */
   readonly inGap: { readonly policy: Policy; readonly text: string; readonly busyKeys: number } | null
@@ -53,13 +47,10 @@ export function goalOf(text: string): RefusalGoal {
 /** The policies to search for by default: steady rates per second, minute and hour. */
 export const DEFAULT_SHAPES = ['gcra period=1s', 'gcra period=1m', 'gcra period=1h']
 
-/** The options of a policy that lacks the number to search for. */
 export type LackingOptions = Parameters<PolicyFactory>[0]
 
-/** A policy to search from: complete, or the options without its number. */
 export type PolicyShape = Policy | LackingOptions
 
-/** A policy in a search. */
 export interface PolicyCandidate extends LimiterPolicies {
   /** Its options, if they lack the number to search for. Its policy then has 1. */
   readonly lacking: LackingOptions | undefined
@@ -68,28 +59,22 @@ export interface PolicyCandidate extends LimiterPolicies {
 /** The options that keep their ratio to a policy's main number, if it has them. */
 const SCALED = ['burst', 'refill.tokens', 'initial', 'debt', 'leak.units']
 
-/** The option to search for. */
 function mainOptionOf(algorithm: string): string | undefined {
   return Object.hasOwn(ALGORITHMS, algorithm) ? ALGORITHMS[algorithm as Policy['algorithm']].mainOption : undefined
 }
 
-/** Whether a policy's options lack the number to search for. */
 export function lacksNumber(options: { readonly algorithm: string }): boolean {
   const main = mainOptionOf(options.algorithm)
   return main !== undefined && !(main in options)
 }
 
-/** Creates a policy. If it lacks the number to search for, that number is 1. */
 export const withoutNumber: PolicyFactory = (options, where) => {
   const main = mainOptionOf(options.algorithm)
   const shape = main === undefined || !lacksNumber(options) ? options : { ...options, [main]: 1 }
   return asUsageError(where, () => policyOf(shape, 'the policy'))
 }
 
-/**
- * Gives a policy's main number a value. If the policy had one, its other numbers keep their ratio to
- * it, and are at least 1; otherwise they stay as they were given.
- */
+/** Gives a policy's main number a value. Other numbers keep their ratio to a former value, and are at least 1. */
 export function scaled(shape: PolicyShape, main: number): Policy {
   const name = searchedOption(shape)
   const { algorithm, ...options } = structuredClone(shape) as LackingOptions
@@ -130,13 +115,10 @@ function write(options: Record<string, unknown>, path: string, value: number): v
 /** The number of values that are tried in one replay, for each policy. */
 const TRIALS = 4
 
-/** The precision of the search, one part in 100: nobody sets a limit of 10,007. */
+/** The precision of the search, one part in 100: users set limits such as 10,000, and not 10,007. */
 const PRECISION = 100
 
-/**
- * Replays the log through policies. `more` estimates the number of further replays, which bounds the
- * whole search for its progress.
- */
+/** Replays the log through policies. `more` estimates the number of further replays, for the progress. */
 export type ReplayFunction = (
   policies: readonly (readonly [LimiterPolicies, RefusalTally])[],
   more: number,
@@ -151,18 +133,17 @@ interface NumberSearch {
   high: number | undefined
   found: { readonly policy: Policy; readonly tally: SearchTally } | undefined
   replays: number
-  /** Whether there are no more numbers to try. */
   isExhausted: boolean
 }
 
 /**
- * Searches for the smallest numbers that refuse at most the goal's share, by replaying the log
- * through several candidates at once.
+ * Searches for the smallest numbers that refuse at most the goal's share, by replaying the log through several
+ * candidates at once.
  *
- * It tries numbers at growing distances until one is large enough; then numbers between the largest
- * that is too small and the smallest that is large enough, until the two are neighbours or within
- * one percent. The search assumes that a larger number refuses no more, which is nearly always
- * true. The result itself has been replayed, so it holds in any case.
+ * It tries numbers at growing distances until one is large enough; then numbers between the largest that is too small
+ * and the smallest that is large enough, until the two are neighbours or within one percent. The search assumes that a
+ * larger number refuses no more, which is nearly always true. The result itself has been replayed, so it holds in any
+ * case.
  */
 export async function suggest(
   policies: readonly PolicyCandidate[],
@@ -184,22 +165,15 @@ export async function suggest(
       Math.max(...unfinished.map(replaysLeft)) - 1,
     )
     const keys = tables.reduce((most, { size }) => Math.max(most, size), 0)
-    for (const { search, number, policy, tally } of trials) {
-      recordTrial(search, number, policy, tally, shareOf(goal, tally, keys) <= goal.share)
+    for (const trial of trials) {
+      recordTrial(trial, shareOf(goal, trial.tally, keys) <= goal.share)
     }
   }
   return searches.map((search) => suggestionOf(search, goal, gapOf(search.start.policy)))
 }
 
-interface Trial {
-  readonly search: NumberSearch
-  readonly number: number
-  readonly policy: Policy
-  readonly tally: SearchTally
-}
-
 /** The next numbers to try. Numbers that the algorithm does not accept end the search. */
-function trialsOf(search: NumberSearch): Trial[] {
+function trialsOf(search: NumberSearch) {
   search.replays++
   const trials = numbersFor(search).flatMap((number) => {
     const policy = acceptedPolicy(() => scaled(search.shape, number))
@@ -222,13 +196,7 @@ function acceptedPolicy(make: () => Policy): Policy | undefined {
   }
 }
 
-function recordTrial(
-  search: NumberSearch,
-  number: number,
-  policy: Policy,
-  tally: SearchTally,
-  isEnough: boolean,
-): void {
+function recordTrial({ search, number, policy, tally }: ReturnType<typeof trialsOf>[number], isEnough: boolean): void {
   if (isEnough && (search.high === undefined || number < search.high)) {
     search.high = number
     search.found = { policy, tally }
@@ -244,7 +212,6 @@ function isFinished({ low, high, isExhausted }: NumberSearch): boolean {
 /** The factor between the first numbers that are tried. */
 const STEP = 8
 
-/** About how many replays a search still needs. */
 function replaysLeft({ low, high }: Pick<NumberSearch, 'low' | 'high'>): number {
   if (high === undefined) {
     // One for the next steps, of which one is expected to be large enough.
@@ -302,12 +269,9 @@ function suggestionOf(
 
 function singleOf({ name, policy, lacking }: PolicyCandidate): PolicyShape {
   if (!('algorithm' in policy) || typeof policy.algorithm !== 'string') {
-    throw usageError(`--suggest searches for the number of a single policy, and ${name} is several (${names(policy)})`)
+    const names = Object.keys(policy).join(', ')
+    throw usageError(`--suggest searches for the number of a single policy, and ${name} is several (${names})`)
   }
   searchedOption(policy as Policy)
   return lacking ?? (policy as Policy)
-}
-
-function names(policies: Policy | Policies): string {
-  return Object.keys(policies).join(', ')
 }

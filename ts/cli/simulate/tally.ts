@@ -1,4 +1,4 @@
-import { minuteOf } from './log/times.js'
+import { grown } from './log/grown.js'
 
 /** Refusals over time. The times must not decrease. */
 export class Refusals {
@@ -17,7 +17,7 @@ export class Refusals {
       this.first = time
     }
     this.last = time
-    const minute = minuteOf(time)
+    const minute = time - (time % 60_000)
     if (minute !== this.#minute) {
       this.#minute = minute
       this.#inMinute = 0
@@ -33,15 +33,8 @@ export class Refusals {
 export interface RefusalTally {
   /** Requests on which the limiter decided: those that have the keys which the policy counts by. */
   decided: number
-  /** Requests that were refused. */
   refused: number
-  /**
-   * Records a refusal.
-   *
-   * @param limit - The limit that refused.
-   * @param kind - The kind of key that the limit counts by; -1 if it counts all calls together.
-   * @param key - The number of the key.
-   */
+  /** `kind` is the kind of key by which the limit counts; -1 if it counts all calls together. */
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void
 }
 
@@ -52,9 +45,7 @@ export class ReportTally implements RefusalTally {
   /** Refused requests whose cost exceeds the limit. They would be refused at any time. */
   impossible = 0
   readonly all = new Refusals()
-  /** Refusals by limit. */
   readonly byLimit = new Map<string, number>()
-  /** Refusals by the kind and the number of the key. */
   readonly byKey = new Map<number, Map<number, Refusals>>()
 
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void {
@@ -85,11 +76,7 @@ export class SearchTally implements RefusalTally {
 
   refuse(_time: number, _limit: string, _kind: number, key: number): void {
     this.refused++
-    if (key >= this.#refusedKeys.length) {
-      const grown = new Uint8Array(key * 2)
-      grown.set(this.#refusedKeys)
-      this.#refusedKeys = grown
-    }
+    this.#refusedKeys = grown(this.#refusedKeys, key)
     if (this.#refusedKeys[key] === 0) {
       this.#refusedKeys[key] = 1
       this.refusedKeys++

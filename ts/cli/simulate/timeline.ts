@@ -1,22 +1,14 @@
-/**
- * The lengths of an interval, in milliseconds: each divides the next. Beyond a week the length
- * doubles.
- */
+/** The lengths of an interval, in milliseconds: each divides the next. Beyond a week the length doubles. */
 const STEPS = [1, 5, 15, 60, 300, 900, 3_600, 7_200, 21_600, 86_400, 604_800].map((seconds) => seconds * 1_000)
 
 /** The maximum number of intervals that a plot can show. */
 const MAX_INTERVALS = 600
 
-/**
- * Counts over time, in intervals of equal length. The length grows with the log, so the memory is
- * the same for an hour and for a year. The times must not decrease.
- */
+/** Counts over time, in equal intervals whose length grows with the log. The times must not decrease. */
 export class Timeline {
   /** Milliseconds. */
   step = STEPS[0] as number
-  /** The start of the first interval. */
   from = 0
-  /** The number of intervals. */
   length = 0
   readonly #columns: readonly Float64Array[]
 
@@ -24,7 +16,6 @@ export class Timeline {
     this.#columns = Array.from({ length: columns }, () => new Float64Array(MAX_INTERVALS))
   }
 
-  /** Adds one to a column. */
   count(column: number, time: number): void {
     let interval = Math.floor((time - this.from) / this.step)
     if (interval >= this.length) {
@@ -34,7 +25,6 @@ export class Timeline {
     counts[interval] = (counts[interval] as number) + 1
   }
 
-  /** The counts of a column, by interval. */
   column(column: number): number[] {
     return Array.from((this.#columns[column] as Float64Array).subarray(0, this.length))
   }

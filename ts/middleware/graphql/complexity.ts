@@ -21,7 +21,7 @@ import {
 } from 'graphql'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../../input/options.js'
 
-/** An operation whose cost is computed. Calls of `useRateLimit` and `rateLimitPlugin` are such operations. */
+/** An operation whose cost is computed, such as a call of `useRateLimit` or `rateLimitPlugin`. */
 export interface GraphqlOperation {
   /** The parsed request. */
   readonly document: DocumentNode
@@ -35,10 +35,7 @@ export interface GraphqlOperation {
 
 /** The options of {@link complexityOf}. */
 export interface ComplexityOptions {
-  /**
-   * The costs of fields that do not cost 1: whole numbers from 0, by the name of the field or, with a
-   * schema, by `'Type.field'`.
-   */
+  /** Costs other than 1: whole numbers from 0, by the name of the field or, with a schema, by `'Type.field'`. */
   readonly fields?: { readonly [name: string]: number }
   /** The number of items of a list without a size in the request: a whole number from 1. Default: 10. */
   readonly listSize?: number
@@ -56,14 +53,14 @@ const MAX_DEPTH = 200
 /**
  * Computes the cost of an operation: the number of fields in the largest answer.
  *
- * Each field costs 1, and what is selected of it once more for each item, at least 1: as many as an argument
- * `first`, `last` or `limit` says. With a schema, the default of such an argument counts, and a list
- * without one has `listSize` items, unless its parent is an object with one, as a connection is to its
- * `edges`. 0 and null are no size; an argument with another value that is no number, or is below 0, makes
- * the cost 2^53 - 1. Sizes within input objects are not seen. All fragments and aliases count. Fields of
- * introspection, and those that `@skip` or `@include` exclude, cost nothing.
+ * Each field costs 1. The selections of a list cost their sum once for each item. The number of items, at least 1, is
+ * that of an argument `first`, `last` or `limit`. With a schema, the default of such an argument counts, and a list
+ * without one has `listSize` items, unless its parent is an object with one, as a connection is to its `edges`. 0 and
+ * null are no size. An argument with another value that is no number, or is below 0, makes the cost 2^53 - 1. Sizes
+ * within input objects are not seen. All fragments and aliases count. Fields of introspection, and those that `@skip`
+ * or `@include` exclude, cost nothing.
  *
- * The time is linear in the length of the document, whatever its fragments are.
+ * The time is linear in the length of the document, also with nested fragments.
  *
  * @returns A whole number from 1 to 2^53 - 1.
  * @throws {TollgateError} `INVALID_OPTION`
@@ -93,26 +90,24 @@ export function complexityOf(operation: GraphqlOperation, options: ComplexityOpt
 /** The type of the parent of a selection. */
 interface Parent {
   readonly type: GraphQLNamedType | undefined
-  /** Whether an argument of the parent gives the number of items, as with a connection and its edges. */
+  /** Whether an argument of the parent gives the number of items, as of a connection. */
   readonly isSized: boolean
 }
 
-/** The checked {@link ComplexityOptions}. */
 interface CheckedComplexityOptions {
   readonly fields: ReadonlyMap<string, number>
   readonly listSize: number
   readonly sizeArguments: readonly string[]
 }
 
-/** The computation for one operation. */
 class Complexity {
   readonly cost: number
   readonly #options: CheckedComplexityOptions
   readonly #schema: GraphQLSchema | undefined
   readonly #fragments = new Map<string, FragmentDefinitionNode>()
-  /** The costs of fragments. A fragment that is being computed costs 0, so that a cycle ends. */
+  /** The costs of fragments. A fragment costs 0 while it is computed, so that a cycle ends. */
   readonly #fragmentCosts = new Map<string, number>()
-  /** The values of the variables, with their defaults, without a prototype. */
+  /** The values of the variables, with their defaults. It has no prototype. */
   #variables: { readonly [name: string]: unknown } = Object.create(null)
   #depth = 0
 
@@ -198,10 +193,7 @@ class Complexity {
     return Math.min(MAX_COST, own + items * (items > 1 ? Math.max(1, selected) : selected))
   }
 
-  /**
-   * The size of a list, by an argument or its default in the schema; `undefined` if there is none. 0
-   * counts as no size, because many resolvers read it so.
-   */
+  /** The size of a list, by an argument or its default in the schema. 0 counts as no size, as for many resolvers. */
   #sizeOf({ arguments: given = [] }: FieldNode, declared: readonly GraphQLArgument[]): number | undefined {
     const sizes = this.#options.sizeArguments
       .map((argument) => {
@@ -216,8 +208,8 @@ class Complexity {
   }
 
   /**
-   * The size in an argument. An argument that is no number counts as the largest size, because a resolver
-   * may read it as a size, or as all items. A default in the schema is its author's choice.
+   * The size in an argument. An argument that is no number counts as the largest size, because a resolver may read it
+   * as a size, or as all items. A default in the schema is its author's choice.
    */
   #sizeIn(node: ValueNode | undefined, definition: GraphQLArgument | undefined): number {
     const value = node && this.#coerced(node, definition)
@@ -228,7 +220,7 @@ class Complexity {
     return size < 0 ? MAX_COST : size
   }
 
-  /** The value of an argument, as its resolver gets it; `undefined` if it is not given. */
+  /** The value of an argument for its resolver; `undefined` if it is not given. */
   #coerced(node: ValueNode, definition: GraphQLArgument | undefined): unknown {
     // The value of a variable is coerced already.
     const value =
@@ -251,7 +243,6 @@ class Complexity {
     return values
   }
 
-  /** Whether `@skip` or `@include` excludes a selection. */
   #isExcluded({ directives = [] }: SelectionNode): boolean {
     return directives.some(({ name, arguments: args = [] }) => {
       const value = args[0] && this.#valueOf(args[0].value)
@@ -259,7 +250,7 @@ class Complexity {
     })
   }
 
-  /** The value that a node has without a type. That of a list or an object is the node. */
+  /** The value of a node without a type. The value of a list or an object is the node. */
   #valueOf(node: ValueNode): unknown {
     switch (node.kind) {
       case Kind.VARIABLE:

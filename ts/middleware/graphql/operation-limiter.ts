@@ -1,49 +1,38 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
-import type { Awaitable, KeyRequired, RateLimitOptions, RequestEnd } from '../shared/options.js'
+import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
-import { CLIENT_GONE, refusalCodeOf } from '../shared/responses.js'
+import { CLIENT_GONE, messageText, type OwnResponse, refusalCodeOf, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
 
-/**
- * An operation that is about to run.
- *
- * @typeParam C - The context of the server.
- */
+/** An operation that is about to run. `C` is the context of the server. */
 export interface GraphqlCall<C = unknown> extends GraphqlOperation {
   /** The context that resolvers get. */
   readonly context: C
 }
 
-/**
- * The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because the context is that of
- * your server.
- */
+/** The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because each server has its own context. */
 export type GraphqlRateLimitOptions<K = string, N extends string = string, C = unknown> = Omit<
   RateLimitOptions<K, N, [call: GraphqlCall<C>], never>,
   'problemDetails'
 > &
   KeyRequired<K, [call: GraphqlCall<C>]> & {
     /**
-     * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default:
-     * a `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503 if the store failed, whose `cause` is the
-     * failure; other errors are thrown unchanged.
+     * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default: a
+     * `GraphQLError` with code `SERVICE_UNAVAILABLE` and status 503 if the store failed, whose `cause` is the failure;
+     * other errors are thrown unchanged.
      */
     readonly onError?: (error: unknown, call: GraphqlCall<C>) => Awaitable<void>
   }
 
-/** The form in which a server expects the headers of an error. */
-export type HeadersForm = (headers: ReadonlyMap<string, string>) => unknown
-
-/** The result of a check. */
 export interface CheckedOperation {
   /** The error of an operation that does not run. */
   readonly error: GraphQLError | undefined
-  /** Refunds the units of an operation that has run, if `refundWhen` says so. */
-  onEnd(errors: readonly GraphQLErrorLike[] | undefined): Promise<void>
+  /** Refunds the units of an operation that has run. Absent without `refundWhen`. */
+  readonly onEnd?: ((errors: readonly GraphQLErrorLike[] | undefined) => Promise<void>) | undefined
 }
 
 /** An error in the result of an operation. */
@@ -53,7 +42,7 @@ export interface GraphQLErrorLike {
 
 const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   name: 'tollgate/graphql',
-  // Servers create a context for each operation, also for those of a batch.
+  // Servers create a context for each operation, also of a batch.
   requestOf: (call) => contextOf(call) ?? call,
   isGone: (call) => {
     const { signal, response } = clientOf(call)
@@ -71,17 +60,16 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   },
 }
 
-/** Decides on operations: the part of the plugins that does not depend on the server. */
 export class OperationLimiter {
   readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
   readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
-  readonly #headersForm: HeadersForm
+  readonly #headersForm: (headers: ReadonlyMap<string, string>) => unknown
 
   /**
    * @param where - The name of the plugin's function, for messages.
-   * @throws {TollgateError} `INVALID_OPTION`
+   * @param headersForm - Converts the headers of an error into those that the server expects.
    */
-  constructor(where: string, options: unknown, headersForm: HeadersForm) {
+  constructor(where: string, options: unknown, headersForm: (headers: ReadonlyMap<string, string>) => unknown) {
     checkAbsent(where, options, ['problemDetails', 'handler'], 'a refusal is a GraphQLError')
     this.#requestLimiter = new RequestLimiter(where, options, ADAPTER)
     this.#onError = (options as { readonly onError?: (error: unknown, call: GraphqlCall) => Awaitable<void> }).onError
@@ -94,36 +82,27 @@ export class OperationLimiter {
     const headers = new Map<string, string>()
     this.#requestLimiter.write(outcome, (name, value) => headers.set(name, value))
     switch (outcome.kind) {
-      case 'gone': {
-        const { message, status } = CLIENT_GONE
-        return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', message, status, headers), onEnd: nothing }
-      }
+      case 'gone':
+        return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', CLIENT_GONE, headers) }
       case 'pass': {
         const { decision } = outcome
         const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
           if (decision !== undefined) {
-            const end: RequestEnd = ADAPTER.isGone(call)
-              ? { aborted: true, status: undefined }
-              : { aborted: false, status: statusOf(errors) }
-            await this.#requestLimiter.refundAtEnd(decision, end, args)
+            const isGone = ADAPTER.isGone(call)
+            await this.#requestLimiter.refundAtEnd(decision, args, isGone, isGone ? undefined : statusOf(errors))
           }
         }
-        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : nothing }
+        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : undefined }
       }
       case 'fail':
-        return { error: await this.#failureOf(outcome.error, call), onEnd: nothing }
-      case 'invalid': {
-        const { status, message } = outcome.response
-        return { error: this.#errorOf('BAD_REQUEST', message, status, headers), onEnd: nothing }
-      }
+        return { error: await this.#failureOf(outcome.error, call) }
+      case 'invalid':
+        return { error: this.#errorOf('BAD_REQUEST', outcome.response, headers) }
       case 'refuse': {
         const { decision } = outcome
-        const { message, status } = await this.#requestLimiter.refusalFor(decision, args)
         const { retryAfterMs } = decision
-        return {
-          error: this.#errorOf(refusalCodeOf(decision), message, status, headers, { retryAfterMs }),
-          onEnd: nothing,
-        }
+        const response = await this.#requestLimiter.refusalFor(decision, args)
+        return { error: this.#errorOf(refusalCodeOf(decision), response, headers, { retryAfterMs }) }
       }
     }
   }
@@ -136,41 +115,37 @@ export class OperationLimiter {
     if (!isStoreFailure(error)) {
       throw error
     }
-    const failure = this.#errorOf('SERVICE_UNAVAILABLE', 'Service Unavailable', 503, new Map())
+    const failure = this.#errorOf('SERVICE_UNAVAILABLE', UNAVAILABLE, new Map())
     // Servers send an `originalError` or its stack to clients, depending on NODE_ENV.
     return Object.defineProperty(failure, 'cause', { value: error, configurable: true, writable: true })
   }
 
   #errorOf(
     code: string,
-    message: unknown,
-    status: number,
+    { message, status }: OwnResponse,
     headers: ReadonlyMap<string, string>,
     members: object = {},
   ): GraphQLError {
     const http = { status, headers: this.#headersForm(headers) }
-    const text = typeof message === 'string' ? message : JSON.stringify(message)
-    // Servers declare what `http` contains, each for itself.
+    // Each server declares the type of `http`.
     const extensions = { code, ...members, http } as GraphQLErrorExtensions
-    return new GraphQLError(text, { extensions })
+    return new GraphQLError(messageText(message), { extensions })
   }
 }
 
-/** The status of a response with these errors. */
 function statusOf(errors: readonly GraphQLErrorLike[] | undefined): number {
   const [error] = errors ?? []
   const status = error?.extensions?.http?.status
   return error === undefined ? 200 : typeof status === 'number' ? status : 500
 }
 
-/** What a context tells about the client: of Yoga, of Mercurius, or of one that has Express's response. */
+/** The client by a context of Yoga, of Mercurius, or of a server whose context has Express's response. */
 function clientOf(call: GraphqlCall): { readonly signal?: AbortSignal | undefined; readonly response?: NodeExchange } {
   const { request, reply, res } = (contextOf(call) ?? {}) as ServerContext
   const response = reply?.raw ?? res
   return { signal: request?.signal, ...(typeof response?.once === 'function' && { response }) }
 }
 
-/** The parts of a server's context that tell about the client. */
 interface ServerContext {
   readonly request?: { readonly signal?: AbortSignal }
   readonly reply?: { readonly raw?: NodeExchange }
@@ -180,5 +155,3 @@ interface ServerContext {
 function contextOf({ context }: GraphqlCall): object | undefined {
   return typeof context === 'object' && context !== null ? context : undefined
 }
-
-async function nothing(): Promise<void> {}

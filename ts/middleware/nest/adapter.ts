@@ -4,19 +4,18 @@ import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, isReset } from '../shared/node-client.js'
 import { currentReadBarrier, type FastifyReplyLike, forwardedIn, type NodeResponse } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
-import { connectionSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
+import { clientSignal, isDisconnected, requestIn, responseIn } from './contexts.js'
 import type { AnyNestOptions, NestArgs } from './options.js'
 
-/** The options that only Nest has. */
 const OPTIONS = ['requestOf', 'responseOf', 'scope', 'limiters']
 
 /** The decisions on a context that is not HTTP, by the names of their properties. */
 const decisions = new WeakMap<ExecutionContext, object>()
 
 /**
- * Attaches the decisions on a context that is not HTTP, in place of those of earlier messages of the
- * same socket. It is called when the handler is about to run: other messages may be decided
- * meanwhile, and those that are refused change nothing.
+ * Attaches the decisions on a context that is not HTTP, in place of those of earlier messages of the socket. Called
+ * when the handler is about to run: other messages may be decided meanwhile, and those that are refused change
+ * nothing.
  */
 export function attachAtLast(context: ExecutionContext, options: AnyNestOptions): void {
   const own = decisions.get(context)
@@ -25,7 +24,6 @@ export function attachAtLast(context: ExecutionContext, options: AnyNestOptions)
   }
 }
 
-/** Reads Nest's requests. */
 export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> {
   const requestOf = (context: ExecutionContext) => requestIn(context, options)
   return {
@@ -49,13 +47,13 @@ export function adapterFor(options: AnyNestOptions): FrameworkAdapter<NestArgs> 
       const { app, headers = {}, socket } = requestOf(context)
       return forwardedIn({ headers, socket }, typeof app?.get === 'function' ? app.get('trust proxy') : undefined)
     },
-    // A socket has many messages, and an operation many resolvers: each has a context of its own.
+    // A socket has many messages, and an operation many resolvers. Each has a context.
     requestOf: (context) => (context.getType() === 'http' ? requestOf(context) : context),
     isGone: (context) => isGoneFrom(context, options),
     isReset: (context) => context.getType() === 'http' && isReset(requestOf(context).socket),
     signalOf: (context) => {
       const response = responseIn(context, options)
-      return response === undefined ? connectionSignal(requestOf(context)) : closeSignal(rawOf(response))
+      return response === undefined ? clientSignal(requestOf(context)) : closeSignal(rawOf(response))
     },
     attach: (property, decision, context) => {
       if (context.getType() === 'http') {
@@ -88,12 +86,11 @@ export function nameOf(context: ExecutionContext): string {
   return `${context.getClass().name}.${context.getHandler().name}`
 }
 
-/** The response of `node:http` that a framework's response writes. */
+/** The `node:http` response of a framework's response. */
 export function rawOf(response: NodeResponse | FastifyReplyLike): NodeResponse {
   return 'raw' in response ? response.raw : response
 }
 
-/** Throws if a context that is not HTTP cannot be limited. */
 function checkContext(context: ExecutionContext, options: AnyNestOptions): void {
   if (options.refundWhen !== undefined) {
     const rule = `refundWhen cannot be given for a ${context.getType()} context, because its end is unknown`

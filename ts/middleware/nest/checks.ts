@@ -1,25 +1,15 @@
 import { TollgateError } from '../../api/error.js'
-import { invalid, shown } from '../../input/options.js'
+import { invalid, oneOf, optionalFunction, shown } from '../../input/options.js'
 import { suggestionFor } from '../../input/suggestion.js'
 import type { AnyNestOptions, NestNamedLimiter } from './options.js'
 
-/**
- * Checks the options that only Nest has. The others are checked already.
- *
- * @param where - Where the options are, for messages.
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks the options of Nest alone. `where` says where they are, for messages. */
 export function checkOwnOptions(where: string, options: AnyNestOptions): void {
   for (const name of ['requestOf', 'responseOf'] as const) {
-    const value: unknown = options[name]
-    if (value !== undefined && typeof value !== 'function') {
-      throw invalid('INVALID_OPTION', `${where}: ${name}`, 'must be a function', value)
-    }
+    optionalFunction(`${where}: ${name}`, options[name])
   }
   const { scope = 'limiter', limiter } = options
-  if (scope !== 'limiter' && scope !== 'handler') {
-    throw invalid('INVALID_OPTION', `${where}: scope`, "must be 'limiter' or 'handler'", scope)
-  }
+  oneOf('INVALID_OPTION', `${where}: scope`, scope, ['limiter', 'handler'])
   if (scope === 'handler' && Object.values(limiter?.policies ?? {}).some(({ per }) => per !== undefined)) {
     const rule = "scope cannot be 'handler': the limiter's keys have several parts"
     const advice = `write the handler into a part of the key, such as \`\${context.getHandler().name}:\${account}\``
@@ -27,7 +17,6 @@ export function checkOwnOptions(where: string, options: AnyNestOptions): void {
   }
 }
 
-/** The names of a module's limiters. */
 export function namesOf({ limiters }: AnyNestOptions): readonly string[] {
   if (limiters === undefined) {
     return []
@@ -39,12 +28,7 @@ export function namesOf({ limiters }: AnyNestOptions): readonly string[] {
   return Object.keys(limiters)
 }
 
-/**
- * The options of a named limiter.
- *
- * @param place - Where its name is used, for messages.
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** The options of a named limiter. `place` says where its name is used, for messages. */
 export function namedLimiter(options: AnyNestOptions, name: string, place: string): NestNamedLimiter {
   const names = namesOf(options)
   if (!names.includes(name)) {

@@ -1,12 +1,11 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
-import type { AbortSignalLike } from '../../api/wait.js'
 import { invalid } from '../../input/options.js'
-import type { NodeSocket } from '../shared/node-client.js'
+import { connectionSignal, type NodeSocket } from '../shared/node-client.js'
 import type { FastifyReplyLike, NodeRequest, NodeResponse } from '../shared/node-response.js'
 import type { NestContextOptions } from './options.js'
 
-/** The part of a connection that ends a delay. */
+/** The part of a connection that shows whether its client has gone. */
 interface ClientConnection extends NodeSocket {
   /** Of a socket of Socket.IO, which has another event. */
   readonly disconnected?: boolean
@@ -25,7 +24,6 @@ export interface NestRequest extends Partial<Pick<NodeRequest, 'headers'>>, Clie
 /** The state of a WebSocket that is closing. */
 const CLOSING = 2
 
-/** The request of a context. */
 export function requestIn(context: ExecutionContext, { requestOf }: NestContextOptions): NestRequest {
   const type = context.getType<string>()
   if (type === 'http') {
@@ -64,27 +62,14 @@ export function isDisconnected(request: NestRequest): boolean {
   return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState >= CLOSING)
 }
 
-/** The signals of connections. The messages of a connection share one, and so one listener. */
-const signals = new WeakMap<ClientConnection, AbortSignalLike>()
-
 /** A signal that is aborted when a client disconnects; never, if its connection is unknown. */
-export function connectionSignal(request: NestRequest): AbortSignalLike {
+export function clientSignal(request: NestRequest): AbortSignal {
   const connection = request.socket ?? request
-  const existing = signals.get(connection)
-  if (existing !== undefined) {
-    return existing
-  }
-  const controller = new AbortController()
-  signals.set(connection, controller.signal)
-  if (isDisconnected(request)) {
-    controller.abort()
-  } else {
-    connection.once?.(connection.disconnected === undefined ? 'close' : 'disconnect', () => controller.abort())
-  }
-  return controller.signal
+  const event = connection.disconnected === undefined ? 'close' : 'disconnect'
+  return connectionSignal(connection, isDisconnected(request), (abort) => connection.once?.(event, abort))
 }
 
-/** Whether a value is an object, and no promise, which is a mistake here. */
+/** Whether a value is an object, and not a promise of one, which is a mistake here. */
 function isObject(value: unknown): value is NestRequest {
   return typeof value === 'object' && value !== null && !('then' in value)
 }

@@ -6,7 +6,7 @@ import type { AnyKey, AnyNestOptions, NestOwnOptions } from './options.js'
 /** The metadata key of {@link RateLimit}. */
 export const METADATA = 'tollgate:rate-limit'
 
-/** What {@link RateLimit} stores. */
+/** The value that {@link RateLimit} stores. */
 export interface RouteRule {
   /** The name of one of the module's `limiters`. */
   readonly name?: string | undefined
@@ -15,9 +15,8 @@ export interface RouteRule {
 }
 
 /**
- * Overrides options of the module for a controller or a handler. `false` disables limiting. The
- * decorator of a handler replaces that of its controller.
- *
+ * Overrides options of the module for a controller or a handler. `false` disables limiting. The decorator of a handler
+ * replaces that of its controller.
  * @example
  * \@RateLimit({ cost: 5 })
  */

@@ -5,12 +5,7 @@ import { responseIn } from './contexts.js'
 
 type ExceptionClass = new (error: object) => Error
 
-/**
- * The exception that Nest reports to the client of a context.
- *
- * @param decision - The decision that refuses the request.
- * @param cause - The error that prevented a decision.
- */
+/** The exception that Nest reports to the client. `decision` refuses the request; `cause` has prevented a decision. */
 export function exceptionFor(
   { message, status, type }: OwnResponse,
   context: ExecutionContext,
@@ -33,10 +28,7 @@ export function exceptionFor(
   return Object.assign(new HttpException(message, status, { cause }), { extensions })
 }
 
-/**
- * The class of the exceptions that Nest sends to clients of a protocol. It reports all other errors
- * as an internal error, and compares them with its own class. The app has loaded the module before.
- */
+/** The class of the exceptions that Nest sends to clients of a protocol. Others become an internal error. */
 function exceptionClassOf(protocol: string): ExceptionClass | undefined {
   try {
     if (protocol === 'ws') {

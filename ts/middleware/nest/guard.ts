@@ -11,7 +11,7 @@ import { MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core'
 import { mergedOptions } from '../shared/merged-options.js'
 import { applyOutcome, replyHeaders } from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
-import { CLIENT_GONE } from '../shared/responses.js'
+import { CLIENT_GONE, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { adapterFor, attachAtLast, nameOf, rawOf } from './adapter.js'
 import { checkOwnOptions, namedLimiter, namesOf } from './checks.js'
@@ -20,7 +20,6 @@ import { METADATA, type RouteRule } from './decorator.js'
 import { exceptionFor } from './exceptions.js'
 import { type AnyNestOptions, type NestArgs, RATE_LIMIT_OPTIONS } from './options.js'
 
-/** The limiter of a route, and its options. */
 interface RouteLimiter {
   readonly requestLimiter: RequestLimiter<NestArgs>
   readonly options: AnyNestOptions
@@ -31,10 +30,7 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
   readonly #options: AnyNestOptions | undefined
   readonly #reflector: Reflector
   readonly #modules: ModulesContainer | undefined
-  /**
-   * The limiters of routes, by what `RateLimit` has stored. The key of the module's own options is
-   * this guard.
-   */
+  /** The limiters of routes, by the value that `RateLimit` has stored; by this guard for the module's options. */
   readonly #routeLimiters = new WeakMap<object, RouteLimiter>()
 
   constructor(options: AnyNestOptions | undefined, reflector: Reflector, modules?: ModulesContainer) {
@@ -113,7 +109,7 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     if (!isStoreFailure(error)) {
       throw error
     }
-    throw exceptionFor({ status: 503, message: 'Service Unavailable' }, context, undefined, error)
+    throw exceptionFor(UNAVAILABLE, context, undefined, error)
   }
 
   /** Whether the module has limiters for some routes, and none for the others. */
@@ -121,7 +117,6 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     return this.#options?.limiter === undefined && this.#options?.limiters !== undefined
   }
 
-  /** @param place - Where `RateLimit` is, for messages. */
   #checkName(target: Type, place: string): void {
     const rule = this.#reflector.get<RouteRule | false | undefined>(METADATA, target)
     if (rule && rule.name !== undefined) {
@@ -129,7 +124,6 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
     }
   }
 
-  /** @param place - Where the rule is, for messages. */
   #routeLimiterFor(rule: RouteRule | undefined, place: string): RouteLimiter {
     const existing = this.#routeLimiters.get(rule ?? this)
     if (existing !== undefined) {
@@ -150,17 +144,14 @@ export class RateLimitGuard implements CanActivate, OnModuleInit {
 /** The options of the guards that have run in a context that is not HTTP. */
 const guarded = new WeakMap<ExecutionContext, Set<unknown>>()
 
-/**
- * Whether a guard with the same options has run in a context before. Nest 11 runs no global guard in
- * a gateway, so gateways name the guard, and under Nest 12 both run.
- */
+/** Whether a guard with these options has run in a context. Under Nest 12 those of app and gateway both run. */
 function isRepeated(context: ExecutionContext, options: unknown): boolean {
   const known = guarded.get(context) ?? new Set()
   guarded.set(context, known)
   return known.size === known.add(options).size
 }
 
-// The effect of @Injectable() and @Inject(): this package is compiled without decorators.
+// As @Injectable() and @Inject() do: this package is compiled without decorators.
 Injectable()(RateLimitGuard)
 Optional()(RateLimitGuard, undefined, 0)
 Inject(RATE_LIMIT_OPTIONS)(RateLimitGuard, undefined, 0)

@@ -11,9 +11,7 @@ import {
 } from './options.js'
 
 /**
- * Limits all routes of an app.
- *
- * To limit only some routes, do not import it: use `@UseGuards(RateLimitGuard)` and
+ * Limits all routes of an app. To limit only some routes, do not import it: use `@UseGuards(RateLimitGuard)` and
  * `@RateLimit({ limiter })`.
  *
  * @example

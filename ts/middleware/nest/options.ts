@@ -14,14 +14,13 @@ export type NestArgs = [context: ExecutionContext]
 /** The handlers that replace the guard's own answers. */
 export interface NestAnswers<N extends string = string> {
   /**
-   * Called for a refused request, in place of `statusCode` and `message`. Throws an exception, or
-   * returns whether the request continues after all.
+   * Called for a refused request, in place of `statusCode` and `message`. Throws an exception, or returns whether the
+   * request continues after all.
    */
   readonly handler?: (context: ExecutionContext, decision: NotAllowed<N>) => Awaitable<boolean>
   /**
-   * Called if no decision could be made. Throws, or returns whether the request continues. Default:
-   * throws an `HttpException` with status 503 if the store failed; other errors are thrown
-   * unchanged.
+   * Called if no decision could be made. Throws, or returns whether the request continues. Default: throws an
+   * `HttpException` with status 503 if the store failed; other errors are thrown unchanged.
    */
   readonly onError?: (error: unknown, context: ExecutionContext) => Awaitable<boolean>
 }
@@ -32,21 +31,19 @@ export type NotPromise = object & { readonly then?: never }
 /** The options for contexts that are not HTTP, such as GraphQL and WebSockets, and for the scope. */
 export interface NestContextOptions {
   /**
-   * Returns the request of a context that is not HTTP: of a GraphQL resolver the HTTP request, of a
-   * WebSocket gateway the client's socket. The decision is attached to it, each one in place of the
-   * one before. Its `ip` is the default key. Not called for HTTP. Default: such a context is an
-   * error.
+   * Returns the request of a context that is not HTTP: of a GraphQL resolver the HTTP request, of a WebSocket gateway
+   * the client's socket. The decision is attached to it, each one in place of the one before. Its `ip` is the default
+   * key. Not called for HTTP. Default: such a context is an error.
    */
   readonly requestOf?: (context: ExecutionContext) => NotPromise
   /**
-   * Returns the response that has the headers of a context that is not HTTP, of Express or Fastify.
-   * Default, also if it returns `undefined`: no headers.
+   * Returns the response of Express or Fastify that gets the headers of a context that is not HTTP. Default, also if it
+   * returns `undefined`: no headers.
    */
   readonly responseOf?: (context: ExecutionContext) => NotPromise | undefined
   /**
-   * What a key counts for: `'limiter'`, all handlers together; or `'handler'`, each handler
-   * separately. Then `Controller.method:` precedes each key, which must be a string. Default:
-   * `'limiter'`.
+   * Whether a key counts for all handlers together, `'limiter'`, or for each handler separately, `'handler'`. Then
+   * `Controller.method:` precedes each key, which must be a string. Default: `'limiter'`.
    */
   readonly scope?: 'limiter' | 'handler'
 }
@@ -57,11 +54,7 @@ export type NestNamedLimiter<K = AnyKey, N extends string = string> = NestOwnOpt
   readonly limiter: MiddlewareLimiter<K, N>
 }
 
-/**
- * Limiters by the names that `@RateLimit(name)` has.
- *
- * @typeParam L - The types of their keys, by the same names.
- */
+/** Limiters by the names that `@RateLimit(name)` has. `L` has the types of their keys, by the same names. */
 export type NestNamedLimiters<L = { readonly [name: string]: AnyKey }> = {
   readonly [Name in keyof L]: NestNamedLimiter<L[Name]>
 }
@@ -81,17 +74,11 @@ export type NestRateLimitOptions<
   KeyOrAddress<K, NestArgs> &
   NestAnswers<N> &
   NestContextOptions & {
-    /**
-     * Limiters that `@RateLimit(name)` chooses. Each one has its own options, and those of the module
-     * for all others. Default: none.
-     */
+    /** Limiters that `@RateLimit(name)` chooses. Their options replace those of the module. Default: none. */
     readonly limiters?: NestNamedLimiters<L>
   }
 
-/**
- * The options of `RateLimitModule` without a common limiter: only handlers and controllers with
- * `@RateLimit` are limited.
- */
+/** The options of `RateLimitModule` without a common limiter: only routes with `@RateLimit` are limited. */
 export type NestLimitersOptions<L = { readonly [name: string]: AnyKey }> = Omit<NestOwnOptions, 'limiter'> & {
   /** None. */
   readonly limiter?: never
@@ -102,10 +89,7 @@ export type NestLimitersOptions<L = { readonly [name: string]: AnyKey }> = Omit<
 /** A key of any limiter. */
 export type AnyKey = string | { readonly [part: string]: string }
 
-/**
- * The options of `RateLimit`: any of the module's options. Without a `limiter`, the module's
- * limiter decides, whatever the type of its keys.
- */
+/** The options of `RateLimit`: any of the module's options. Without a `limiter`, the module's limiter decides. */
 export type NestOwnOptions<K = AnyKey, N extends string = string> = Partial<RateLimitOptions<K, N, NestArgs>> &
   NestAnswers<N> &
   NestContextOptions & {
@@ -119,11 +103,7 @@ export type AnyNestOptions = NestOwnOptions & { readonly limiters?: NestNamedLim
 /** The injection token of a `RateLimitGuard`'s options. */
 export const RATE_LIMIT_OPTIONS: unique symbol = Symbol.for('tollgate.nest.options')
 
-/**
- * Options of `RateLimitModule` from a factory.
- *
- * @typeParam R - What the factory returns.
- */
+/** Options of `RateLimitModule` from a factory, which returns an `R`. */
 export interface NestFactoryOptions<R> {
   /** Modules that provide the injected values. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>

@@ -8,11 +8,7 @@ export function attachDecision(request: object, property: string, decision: Deci
   }
 }
 
-/**
- * Whether a decision replaces an earlier one: the last decision stays, but no decision that allows a
- * request hides one that refuses it. Both exist in shadow mode, or if a `handler` lets the request
- * pass.
- */
+/** Whether a decision replaces an earlier one: the last one does, but an allowing one does not hide a refusal. */
 export function isReplaceable(earlier: unknown, { allowed }: Decision): boolean {
   return !allowed || (earlier as Partial<Decision> | undefined)?.allowed !== false
 }

@@ -1,16 +1,12 @@
 import { ReturnOverride } from '../../platform/return-override.js'
 
-/** One count of a request. */
 interface Count {
   readonly limiter: object
   readonly key: unknown
   readonly cost: number
 }
 
-/**
- * The counts of a request: private fields of the framework's request object, which code that lists
- * or copies its properties does not see. A `WeakMap` would take several times as long.
- */
+/** The counts of a request, as private fields of the request object. A `WeakMap` would take several times as long. */
 class CountedRequest extends ReturnOverride {
   readonly #counts: Count[]
 
@@ -24,10 +20,7 @@ class CountedRequest extends ReturnOverride {
   }
 }
 
-/**
- * Remembers that a limiter has counted a request, and returns whether it had already counted it with
- * the same key and cost.
- */
+/** Remembers that a limiter has counted a request. Returns whether it did so before, with the same key and cost. */
 export function isCountedAgain(request: object, limiter: object, key: unknown, cost: number): boolean {
   const counts = CountedRequest.countsOf(request)
   if (counts === undefined) {
@@ -39,7 +32,6 @@ export function isCountedAgain(request: object, limiter: object, key: unknown, c
   return isAgain
 }
 
-/** Compares strings, and objects of strings. */
 function areEqual(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) {
     return one === other

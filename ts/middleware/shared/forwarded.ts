@@ -1,6 +1,6 @@
 import type { WarningCode } from '../../platform/warning.js'
 
-/** The parts of a request, and of its framework's settings, that decide the client's address. */
+/** The parts of a request, and of its framework's settings, by which the framework finds the client's address. */
 export interface ForwardedRequest {
   /** The value of `X-Forwarded-For`. */
   readonly forwardedFor: unknown
@@ -8,29 +8,21 @@ export interface ForwardedRequest {
   readonly peer: string | undefined
   /** The client's address, as the framework reports it. */
   readonly client: string | undefined
-  /**
-   * The framework's setting, if it can be read: whether it trusts every proxy, or the number of
-   * proxies that it trusts.
-   */
+  /** The framework's setting, if it can be read: whether it trusts every proxy, or the number of proxies it trusts. */
   readonly trusted?: unknown
-}
-
-/** A mistake in the settings of a framework. */
-export interface ProxyMistake {
-  readonly code: WarningCode
-  readonly message: string
 }
 
 const ADVICE =
   'Set the addresses of your proxies (Express: trust proxy; Fastify: trustProxy, which ignores numbers; Koa: proxy and ' +
   'maxIpsCount), or pass a key function'
 
-/**
- * The mistake in a framework's settings that a request shows, if it shows one.
- *
- * A client can write the header, too. So the settings may be right although a request shows a mistake.
- */
-export function proxyMistake({ forwardedFor, peer, client, trusted }: ForwardedRequest): ProxyMistake | undefined {
+/** The mistake in a framework's settings that a request shows. It may be none: clients can write the header. */
+export function proxyMistake({
+  forwardedFor,
+  peer,
+  client,
+  trusted,
+}: ForwardedRequest): { readonly code: WarningCode; readonly message: string } | undefined {
   if (trusted === true) {
     const message =
       'the framework is configured to trust every proxy: a client can write any address into X-Forwarded-For, and so ' +

@@ -2,19 +2,14 @@ import { TollgateError } from '../../api/error.js'
 import { invalid } from '../../input/options.js'
 
 /**
- * A form of the response headers: draft 11, draft 8 (also 9) or draft 6 of
- * draft-ietf-httpapi-ratelimit-headers, or the older `X-RateLimit-*`.
+ * A form of the response headers: draft 11, draft 8 (also 9) or draft 6 of draft-ietf-httpapi-ratelimit-headers, or the
+ * older `X-RateLimit-*`.
  */
 export type HeaderForm = 'draft-11' | 'draft-8' | 'draft-6' | 'legacy'
 
 const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] satisfies HeaderForm[]
 
-/**
- * Checks a form, or an array of forms.
- *
- * @param others - The other values of the option, for messages.
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks a form, or an array of forms. `others` are the other values of the option, for messages. */
 export function headerFormsOf(option: string, value: unknown, others = ''): readonly HeaderForm[] {
   const forms: readonly unknown[] = Array.isArray(value) ? value : [value]
   const other = forms.find((form) => !FORMS.includes(form))

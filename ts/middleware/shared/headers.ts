@@ -3,13 +3,9 @@ import type { Policy } from '../../policies/policy.js'
 import { largestCostOf, unitMsOf, windowMsOf } from '../../policies/window.js'
 import type { HeaderForm } from './header-forms.js'
 
-/**
- * Sets a response header. `isList`: the header is a list, and the value is appended to its present
- * values.
- */
+/** Sets a response header. `isList`: the value is appended to the present values of the header. */
 export type SetHeader = (name: string, value: string, isList: boolean) => void
 
-/** Writes the rate limit headers of responses. */
 export interface HeaderWriter {
   /** @param decision - A decision with numbers: its source is not `'none'`. */
   write(decision: Decision, set: SetHeader): void
@@ -21,11 +17,7 @@ const MAX_INTEGER = 999_999_999_999_999
 /** The name of a single limit in decisions. */
 const SINGLE = 'default'
 
-/**
- * The writer of forms of headers, for decisions under these policies.
- *
- * @param prefix - The limiter's prefix: the name of its item, if it has a single limit without a name.
- */
+/** The writer of forms of headers. The item of a single limit without a name has the name `prefix`. */
 export function headerWriterFor(
   forms: readonly HeaderForm[],
   policies: { readonly [name: string]: Policy },
@@ -35,40 +27,39 @@ export function headerWriterFor(
   // Both drafts define `RateLimit-Policy`. Its items have names only in the later draft.
   const hasNamedItems = forms.includes('draft-8') || forms.includes('draft-11')
   const writers = forms.map((form) => writerFor(form, limits, hasNamedItems))
-  return writers.length === 1 ? (writers[0] as HeaderWriter) : new HeaderWriters(writers)
+  const write: HeaderWriter['write'] = (decision, set) => {
+    for (const writer of writers) {
+      writer.write(decision, set)
+    }
+  }
+  return writers.length === 1 ? (writers[0] as HeaderWriter) : { write }
 }
 
 function writerFor(form: HeaderForm, limits: readonly AdvertisedLimit[], hasNamedItems: boolean): HeaderWriter {
   switch (form) {
     case 'draft-11':
-      return new ItemWriter(limits, effectiveWindowMs)
+      return itemWriter(limits, effectiveWindowMs)
     case 'draft-8':
-      return new ItemWriter(limits, (_, numbers) => waitMs(numbers))
+      return itemWriter(limits, (_, numbers) => waitMs(numbers))
     case 'draft-6':
-      return new Draft6Writer(hasNamedItems ? undefined : limits)
+      return draft6Writer(hasNamedItems ? undefined : limits)
     case 'legacy':
-      return new LegacyWriter()
+      return LEGACY
   }
 }
 
-/** The name of a limit in the headers. */
 export function itemNameOf(name: string, limitCount: number, prefix: string | undefined): string {
   return limitCount === 1 && name === SINGLE ? (prefix ?? name) : name
 }
 
-/**
- * Writes `Retry-After` in whole seconds, at least 1. Writes nothing if the request can never
- * succeed.
- *
- * If no store decided (`source: 'none'`), it is the time after which to try again.
- */
+/** Writes `Retry-After` in whole seconds, at least 1; nothing if the request can never succeed. */
 export function writeRetryAfter({ retryAfterMs }: Decision, set: SetHeader): void {
   if (retryAfterMs !== null) {
     set('Retry-After', String(Math.max(1, seconds(retryAfterMs))), false)
   }
 }
 
-/** A limit as the headers describe it. */
+/** A limit with the numbers of its headers. */
 interface AdvertisedLimit {
   /** The name in decisions. */
   readonly name: string
@@ -82,52 +73,27 @@ interface AdvertisedLimit {
   readonly unitMs: number | undefined
 }
 
-/** Formats the list item of a limit. */
 type FormatItem = (limit: AdvertisedLimit, quota: number, windowSeconds: number | undefined) => string
 
 /**
- * The value of `RateLimit-Policy`. Almost all decisions have the same value, so it is made once.
+ * Returns the function of the value of `RateLimit-Policy`. Almost all decisions have the same value, so it is made
+ * once.
  *
- * For a key with an override only the limit is known, so the item has no window. The embedded share
- * of a limit over Redis has the limit's window.
+ * For a key with an override only the limit is known, so the item has no window. The embedded share of a limit over
+ * Redis has the limit's window.
  */
-class PolicyHeader {
-  readonly #limits: readonly AdvertisedLimit[]
-  readonly #format: FormatItem
-  readonly #default: string
-
-  constructor(limits: readonly AdvertisedLimit[], format: FormatItem) {
-    this.#limits = limits
-    this.#format = format
-    this.#default = limits.map((limit) => format(limit, limit.quota, limit.windowSeconds)).join(', ')
-  }
-
-  /** The value for a decision on all limits. */
-  of({ policies, source }: Decision): string {
-    if (this.#limits.every(({ name, quota }) => policies[name]?.capacity === quota)) {
-      return this.#default
+function policyHeader(limits: readonly AdvertisedLimit[], format: FormatItem): (decision: Decision) => string {
+  const usual = limits.map((limit) => format(limit, limit.quota, limit.windowSeconds)).join(', ')
+  return ({ policies, source }) => {
+    if (limits.every(({ name, quota }) => policies[name]?.capacity === quota)) {
+      return usual
     }
-    const items = this.#limits.map((limit) => {
+    const items = limits.map((limit) => {
       const quota = policies[limit.name]?.capacity ?? limit.quota
       const isOverride = quota !== limit.quota && source !== 'fallback'
-      return this.#format(limit, quota, isOverride ? undefined : limit.windowSeconds)
+      return format(limit, quota, isOverride ? undefined : limit.windowSeconds)
     })
     return items.filter((item) => item !== '').join(', ')
-  }
-}
-
-/** Writes several forms. */
-class HeaderWriters implements HeaderWriter {
-  readonly #writers: readonly HeaderWriter[]
-
-  constructor(writers: readonly HeaderWriter[]) {
-    this.#writers = writers
-  }
-
-  write(decision: Decision, set: SetHeader): void {
-    for (const writer of this.#writers) {
-      writer.write(decision, set)
-    }
   }
 }
 
@@ -135,97 +101,79 @@ class HeaderWriters implements HeaderWriter {
 type ItemTime = (limit: AdvertisedLimit, numbers: PolicyNumbers, decision: Decision) => number
 
 /** `RateLimit-Policy` and `RateLimit`: lists with one item for each limit. */
-class ItemWriter implements HeaderWriter {
-  readonly #policy: PolicyHeader
-  /** Each limit, with the fixed text of its item. */
-  readonly #items: readonly { readonly limit: AdvertisedLimit; readonly start: string }[]
-  readonly #timeOf: ItemTime
-
-  constructor(limits: readonly AdvertisedLimit[], timeOf: ItemTime) {
-    this.#policy = new PolicyHeader(limits, ({ itemName }, quota, windowSeconds) => {
-      const window = windowSeconds === undefined ? '' : `;w=${windowSeconds}`
-      return `"${itemName}";q=${integer(quota)}${window}`
-    })
-    this.#items = limits.map((limit) => ({ limit, start: `"${limit.itemName}";r=` }))
-    this.#timeOf = timeOf
-  }
-
-  write(decision: Decision, set: SetHeader): void {
-    let field = ''
-    for (const { limit, start } of this.#items) {
-      const numbers = decision.policies[limit.name] as PolicyNumbers
-      // No time helps a cost that never fits.
-      const time =
-        numbers.retryAfterMs === null ? '' : `;t=${secondsOf(numbers, this.#timeOf(limit, numbers, decision))}`
-      field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)}${time}`
-    }
-    set('RateLimit-Policy', this.#policy.of(decision), true)
-    set('RateLimit', field, true)
+function itemWriter(limits: readonly AdvertisedLimit[], timeOf: ItemTime): HeaderWriter {
+  const policyOf = policyHeader(limits, ({ itemName }, quota, windowSeconds) => {
+    const window = windowSeconds === undefined ? '' : `;w=${windowSeconds}`
+    return `"${itemName}";q=${integer(quota)}${window}`
+  })
+  const items = limits.map((limit) => ({ limit, start: `"${limit.itemName}";r=` }))
+  return {
+    write(decision, set) {
+      let field = ''
+      for (const { limit, start } of items) {
+        const numbers = decision.policies[limit.name] as PolicyNumbers
+        // No time helps a cost that never fits.
+        const time = numbers.retryAfterMs === null ? '' : `;t=${secondsOf(numbers, timeOf(limit, numbers, decision))}`
+        field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)}${time}`
+      }
+      set('RateLimit-Policy', policyOf(decision), true)
+      set('RateLimit', field, true)
+    },
   }
 }
 
-/** `RateLimit-Policy` for all limits, and the numbers of the limit in `decision.policy`. */
-class Draft6Writer implements HeaderWriter {
-  readonly #policy: PolicyHeader | undefined
-
-  /** @param limits - The limits of `RateLimit-Policy`; `undefined` if another form writes it. */
-  constructor(limits: readonly AdvertisedLimit[] | undefined) {
-    // In this draft every quota has a window.
-    this.#policy =
-      limits &&
-      new PolicyHeader(limits, (_, quota, windowSeconds) => {
-        return windowSeconds === undefined ? '' : `${integer(quota)};w=${windowSeconds}`
-      })
-  }
-
-  write(decision: Decision, set: SetHeader): void {
-    const numbers = decision.policies[decision.policy] as PolicyNumbers
-    const policy = this.#policy?.of(decision) ?? ''
-    if (policy !== '') {
-      set('RateLimit-Policy', policy, true)
-    }
-    set('RateLimit-Limit', String(integer(numbers.capacity)), false)
-    set('RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
-    set('RateLimit-Reset', String(secondsOf(numbers, waitMs(numbers))), false)
+/** The numbers of the limit in `decision.policy`, and `RateLimit-Policy` for `limits` unless another form writes it. */
+function draft6Writer(limits: readonly AdvertisedLimit[] | undefined): HeaderWriter {
+  // In this draft every quota has a window.
+  const policyOf = policyHeader(limits ?? [], (_, quota, windowSeconds) =>
+    windowSeconds === undefined ? '' : `${integer(quota)};w=${windowSeconds}`,
+  )
+  return {
+    write(decision, set) {
+      const numbers = decision.policies[decision.policy] as PolicyNumbers
+      const policy = policyOf(decision)
+      if (policy !== '') {
+        set('RateLimit-Policy', policy, true)
+      }
+      set('RateLimit-Limit', String(integer(numbers.capacity)), false)
+      set('RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
+      set('RateLimit-Reset', String(secondsOf(numbers, waitMs(numbers))), false)
+    },
   }
 }
 
-/**
- * `X-RateLimit-*` for the limit in `decision.policy`. The reset is a time in Unix epoch seconds.
- */
-class LegacyWriter implements HeaderWriter {
-  write(decision: Decision, set: SetHeader): void {
+/** `X-RateLimit-*` for the limit in `decision.policy`. The reset is a time in Unix epoch seconds. */
+const LEGACY: HeaderWriter = {
+  write(decision, set) {
     const numbers = decision.policies[decision.policy] as PolicyNumbers
     set('X-RateLimit-Limit', String(numbers.capacity), false)
     set('X-RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
-    // By this process's clock, like the response's Date header. The store's clock may differ. If it does
-    // not, the time since the decision must not move the end of a window into the next second.
+    // By this process's clock, like the response's Date header. The store's clock may differ. If it does not, the time
+    // since the decision must not move the end of a window into the next second.
     const now = Date.now()
     const at = Math.abs(now - decision.at) < 1_000 ? Math.floor(decision.at) : now
     set('X-RateLimit-Reset', String(seconds(at + waitMs(numbers))), false)
-  }
+  },
 }
 
-/** The remaining units. A blocked key has none, whatever is charged. */
+/** The remaining units. A blocked key has none, even if few units are charged. */
 function remainingOf({ status }: Decision, { remaining, retryAfterMs }: PolicyNumbers): number {
   return status === 'blocked' && retryAfterMs !== 0 ? 0 : integer(remaining)
 }
 
 /**
- * The time for which a limit's numbers hold, in ms: until the same cost would fit if it was
- * refused, until the next unit if none is left, otherwise until the limit is fully reset.
+ * The time for which a limit's numbers hold, in ms: until the same cost would fit if it was refused, until the next
+ * unit if none is left, otherwise until the limit is fully reset.
  */
 function waitMs({ retryAfterMs, nextAfterMs, resetAfterMs }: PolicyNumbers): number {
   return retryAfterMs || nextAfterMs || resetAfterMs
 }
 
 /**
- * The effective window of draft 11: the time in which the client should use no more than the
- * remaining units.
+ * The effective window of draft 11: the time in which the client should use no more than the remaining units.
  *
- * Under a window it ends with the window. Under a rate it is the time in which the remaining units
- * come back, so that their ratio is never above the rate; but at least the time until one more unit
- * fits.
+ * Under a window it ends with the window. Under a rate it is the time in which the remaining units come back, so that
+ * their ratio is never above the rate; but at least the time until one more unit fits.
  */
 function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { source }: Decision): number {
   const { quota, unitMs, windowSeconds } = limit
@@ -244,8 +192,8 @@ function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { sou
 }
 
 /**
- * The time for which numbers hold, in seconds, rounded up. A window of ten minutes lasts up to 600,001 ms,
- * because it ends on a whole millisecond: these are 600 seconds, unless a client is to wait for them.
+ * The seconds for which numbers hold, rounded up. A window of ten minutes lasts up to 600,001 ms, because it ends on a
+ * whole millisecond: these are 600 seconds, unless a client is to wait for them.
  */
 function secondsOf({ retryAfterMs }: PolicyNumbers, millis: number): number {
   return seconds(retryAfterMs === 0 && millis > 1_000 ? millis - 1 : millis)

@@ -8,17 +8,12 @@ import type { InvalidInputAnswer } from './options.js'
  */
 export type RequestFunction = 'skip' | 'key' | 'cost' | 'tier'
 
-/**
- * The errors that JavaScript itself throws for an unexpected value. Compared by name, because each
- * realm has its own classes.
- */
+/** The errors that JavaScript throws for an unexpected value, by name, because each realm has its own classes. */
 const NATIVE_ERRORS: readonly unknown[] = ['TypeError', 'RangeError', 'SyntaxError', 'URIError']
 
 /**
- * Whether an error means that no key or cost can be made from a request.
- *
- * An error with a status was made to be the answer. An error with a cause reports a failure behind
- * it, such as the `TypeError` of a `fetch`. Both are the user's own errors.
+ * Whether an error means that no key or cost can be made from a request. An error with a status was made to be the
+ * answer, and one with a cause reports a failure behind it: both are the user's own errors.
  *
  * @param thrownBy - The function that threw it; `undefined` if the limiter did.
  */
@@ -34,10 +29,7 @@ export function isInvalidInput(error: unknown, thrownBy: RequestFunction | undef
   return isPlain && NATIVE_ERRORS.includes(name)
 }
 
-/**
- * The reason why no key or cost could be made, for a warning. It contains the place of a native
- * error, and not its message, which may quote the request.
- */
+/** The reason for a warning. Of a native error it has the place, and not the message, which may quote the request. */
 export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined): string {
   if (TollgateError.is(error)) {
     return error.message

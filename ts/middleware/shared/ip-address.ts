@@ -1,7 +1,5 @@
-/** The number of groups in an IPv6 address. */
 export const GROUPS = 8
 
-/** The eight numbers of an IPv6 address, each of 16 bits. */
 export type Groups = readonly number[]
 
 const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
@@ -13,7 +11,6 @@ const WITH_PORT = /^(?:\[([^[\]]+)\]|([^:[\]]+)(?=:))(?::(\d{1,5}))?$/
 
 const MAX_PORT = 65_535
 
-/** Whether a text is an IPv4 address of four decimal numbers. */
 export function isIpv4(text: string): boolean {
   return IPV4.test(text)
 }
@@ -25,7 +22,7 @@ export function withoutPort(text: string): string {
   return isInvalid ? text : (bracketed ?? plain ?? text)
 }
 
-/** The eight numbers of an IPv6 address; `undefined` if the text is not one. */
+/** The numbers of an IPv6 address; `undefined` if the text is not one. */
 export function groupsOf(text: string): Groups | undefined {
   const halves = text.split('::')
   if (halves.length > 2) {
@@ -45,9 +42,7 @@ export function groupsOf(text: string): Groups | undefined {
   return [...head, ...new Array<number>(missing).fill(0), ...tail]
 }
 
-/**
- * The numbers of groups separated by colons. The last two groups may be written as an IPv4 address.
- */
+/** The numbers of groups separated by colons. The last two groups may be written as an IPv4 address. */
 function numbersOf(text: string, isLast: boolean): number[] | undefined {
   if (text === '') {
     return []
@@ -67,10 +62,7 @@ function numbersOf(text: string, isLast: boolean): number[] | undefined {
   return numbers
 }
 
-/**
- * The prefixes of addresses that contain the IPv4 address of their client, and the index of its
- * first group.
- */
+/** The prefixes of addresses that contain the IPv4 address of their client, and the index of its first group. */
 const EMBEDDING: readonly { readonly prefix: Groups; readonly at: number; readonly isInverted?: boolean }[] = [
   // IPv4-mapped and IPv4-compatible, RFC 4291.
   { prefix: [0, 0, 0, 0, 0, 0xffff], at: 6 },
@@ -100,10 +92,7 @@ export function embeddedIpv4(groups: Groups): string | undefined {
   return octets.join('.')
 }
 
-/**
- * Whether an address is of the prefix for local NAT64 (RFC 8215). The operator chooses the place of
- * the IPv4 address in it, so only the whole address tells clients apart.
- */
+/** Whether an address is of the prefix for local NAT64 (RFC 8215), where operators place the IPv4 address. */
 export function isLocalNat64(groups: Groups): boolean {
   return startsWith(groups, [0x64, 0xff9b, 1])
 }

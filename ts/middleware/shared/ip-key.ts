@@ -5,34 +5,31 @@ import { embeddedIpv4, GROUPS, type Groups, groupsOf, isIpv4, isLocalNat64, with
 /** The options of {@link ipKey}. */
 export interface IpKeyOptions {
   /**
-   * The number of leading bits of an IPv6 address that make the key: a whole number from 1 to 128.
-   * Default: 56, because a home or an office gets at least a /64, and usually a /56.
+   * The number of leading bits of an IPv6 address that make the key: a whole number from 1 to 128. Default: 56, because
+   * a home or an office gets at least a /64, and usually a /56.
    */
   readonly prefix?: number
 }
 
-/** The default number of bits of an IPv6 address that make a key. */
 const DEFAULT_PREFIX = 56
 
-/** The bits of a group of an IPv6 address. */
 const GROUP_BITS = 16
 
 /**
  * Makes a key from a client address.
  *
  * - An IPv4 address is its own key.
- * - The key of an IPv6 address is its network: a client that has one address has the whole
- *   network, and could otherwise use a new address for each request.
- * - An IPv6 address that contains the IPv4 address of its client has the key of that IPv4 address:
- *   IPv4-mapped (`::ffff:192.0.2.1`), IPv4-compatible, SIIT, NAT64, 6to4 and Teredo. Otherwise all
- *   IPv4 clients behind a translator would share one key.
- * - A port (`192.0.2.1:61598`, `[2001:db8::1]:443`), brackets, a zone (`%eth0`) and spaces around
- *   the address are ignored. Some load balancers write ports into `X-Forwarded-For`.
+ * - The key of an IPv6 address is its network: a client that has one address has the whole network, and could otherwise
+ *   use a new address for each request.
+ * - An IPv6 address that contains the IPv4 address of its client has the key of that IPv4 address: IPv4-mapped
+ *   (`::ffff:192.0.2.1`), IPv4-compatible, SIIT, NAT64, 6to4 and Teredo. Otherwise all IPv4 clients behind a translator
+ *   would share one key.
+ * - A port (`192.0.2.1:61598`, `[2001:db8::1]:443`), brackets, a zone (`%eth0`) and spaces around the address are
+ *   ignored. Some load balancers write ports into `X-Forwarded-For`.
  *
- * Pass only an address from a trusted source: a client can write anything into `X-Forwarded-For`.
+ * Pass only an address from a trusted source: a client can write anything into `X-Forwarded-For`. A missing address is
+ * an error, so that clients without an address do not share one key.
  *
- * @param ip - The address. A missing address is an error, so that clients without an address do not
- * share one key.
  * @throws {TollgateError} `INVALID_KEY` if `ip` is not an IP address; `INVALID_OPTION`.
  *
  * @example
@@ -42,18 +39,12 @@ const GROUP_BITS = 16
  * ipKey('2001:db8::1', { prefix: 64 }) // 2001:db8:0:0:0:0:0:0/64
  */
 export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): string {
-  checkCount(
-    arguments.length,
-    2,
-    'ipKey takes an address and an object of options',
-    'in a map, write (ip) => ipKey(ip)',
-  )
+  const rule = 'ipKey takes an address and an object of options'
+  checkCount(arguments.length, 2, rule, 'in a map, write (ip) => ipKey(ip)')
   const prefix = options === undefined ? DEFAULT_PREFIX : prefixOf(options)
   if (ip === undefined || ip === null || ip === '') {
-    throw new TollgateError(
-      'INVALID_KEY',
-      'key cannot be made: the request has no client address: pass a key function that needs none',
-    )
+    const advice = 'the request has no client address: pass a key function that needs none'
+    throw new TollgateError('INVALID_KEY', `key cannot be made: ${advice}`)
   }
   if (typeof ip !== 'string') {
     throw invalid('INVALID_KEY', 'key cannot be made: the client address', 'must be a text', ip)

@@ -1,27 +1,22 @@
 import { TollgateError } from '../../api/error.js'
-import { MAX_KEY_BYTES } from '../../input/keys.js'
-import { isWellFormed, utf8Length } from '../../input/utf8.js'
+import { isTooLong } from '../../input/keys.js'
+import { isWellFormed } from '../../input/utf8.js'
 
 /** The start of a digest that replaces a key. */
 const PREFIX = 'long-key:sha256:'
 
-/** The digests that replace keys: the prefix, and 64 hexadecimal digits. */
 const DIGEST = /^long-key:sha256:[\da-f]{64}$/
 
-/** The parts of Web Crypto and of the Encoding API that are used. All supported platforms have them. */
+/** The parts of Web Crypto and of the Encoding API that are used. */
 interface Digests {
   readonly crypto: { readonly subtle: { digest(algorithm: 'SHA-256', data: Uint8Array): Promise<ArrayBuffer> } }
   readonly TextEncoder: new () => { encode(text: string): Uint8Array }
 }
 
 /**
- * The key to use in place of a key from a request: the same key, or a copy in which each string that
- * is too long for the limiter is replaced by its SHA-256 digest.
- *
- * A string that looks like such a digest is also replaced by its own digest. So no client can choose
- * a short key that counts for the long key of another.
- *
- * @returns The key itself if nothing is to be replaced, otherwise a promise of the new key.
+ * The key to use in place of a key from a request: the key itself, or a promise of a copy in which each string that is
+ * too long for the limiter is replaced by its SHA-256 digest. A string that looks like such a digest is replaced, too.
+ * So no client can choose a short key that counts for the long key of another.
  */
 export function withoutLongStrings(key: unknown): unknown {
   if (typeof key === 'string') {
@@ -47,12 +42,7 @@ async function withDigests(key: Record<string, unknown>): Promise<Record<string,
 }
 
 function isReplaced(value: unknown): value is string {
-  // Most keys are so short that they fit in any encoding.
-  return (
-    typeof value === 'string' &&
-    ((value.length * 3 > MAX_KEY_BYTES && utf8Length(value) > MAX_KEY_BYTES) ||
-      (value.startsWith(PREFIX) && DIGEST.test(value)))
-  )
+  return typeof value === 'string' && (isTooLong(value) || (value.startsWith(PREFIX) && DIGEST.test(value)))
 }
 
 /** @param name - The name of the key or of its part, for the message. */

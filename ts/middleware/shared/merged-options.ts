@@ -1,4 +1,3 @@
-/** The options that depend on the limiter. */
 interface LimiterDependentOptions {
   readonly limiter?: unknown
   readonly tier?: unknown
@@ -6,10 +5,9 @@ interface LimiterDependentOptions {
 }
 
 /**
- * The options of a route: its own ones, and the common ones for all others.
- *
- * The common `tier` does not apply to a route whose own limiter has no tiers, and the common `delay`
- * not to a route with its own limiter, which may be unable to wait.
+ * The options of a route: its own ones, and the common ones for all others. The common `tier` does not apply to a route
+ * whose own limiter has no tiers, and the common `delay` not to a route with its own limiter, which may be unable to
+ * wait.
  */
 export function mergedOptions<T extends object>(common: T, own: Partial<T> = {}): T {
   const options: T & LimiterDependentOptions = { ...common, ...own }

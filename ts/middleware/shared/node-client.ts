@@ -1,4 +1,4 @@
-/** The part of a socket of Node.js that tells about its client. */
+/** The part of a socket of Node.js that shows whether its client has gone. */
 export interface NodeSocket {
   readonly destroyed?: boolean
   readonly writable?: boolean
@@ -8,7 +8,7 @@ export interface NodeSocket {
   once?(event: 'close', listener: () => void): unknown
 }
 
-/** The part of a stream of `node:http2` that tells about its client. */
+/** The part of a stream of `node:http2` that shows whether its client has gone. */
 interface Http2Stream {
   readonly rstCode: number
   readonly destroyed: boolean
@@ -19,7 +19,7 @@ interface Http2Stream {
   once(event: 'close', listener: () => void): unknown
 }
 
-/** The part of a `node:http` or `node:http2` response that tells about its client. */
+/** The part of a `node:http` or `node:http2` response that shows whether its client has gone. */
 export interface NodeExchange {
   readonly writableEnded?: boolean
   readonly closed?: boolean
@@ -33,10 +33,8 @@ export interface NodeExchange {
 }
 
 /**
- * Whether a request can get no answer any more: it was answered, or its client has gone.
- *
- * Over HTTP/2 the response itself does not tell, because only its stream is closed. A pipelined
- * response does not tell either while it has no socket.
+ * Whether a request can no longer get an answer: it was answered, or its client has gone. Over HTTP/2 only the stream
+ * of the response is closed. A pipelined response does not show it while it has no socket.
  */
 export function isClientGone(response: NodeExchange): boolean {
   const stream = streamOf(response)
@@ -51,19 +49,14 @@ export function isClientGone(response: NodeExchange): boolean {
 }
 
 /**
- * Whether a connection was reset, although its streams do not know it yet: it has no remote address any
- * more. A unix socket has no local address either. A socket of HTTP/2 may be closed before its streams,
- * and then has neither.
+ * Whether a connection was reset although its streams are still open: it no longer has a remote address. A unix socket
+ * has no local address either. A socket of HTTP/2 may be closed before its streams, and then has neither.
  */
 export function isReset(socket: NodeSocket | null | undefined): boolean {
   return socket?.remoteAddress === undefined && (socket?.localAddress !== undefined || socket?.readyState === 'closed')
 }
 
-/**
- * Calls a function when a response was sent or its client has gone, perhaps several times.
- *
- * @param ended - Receives whether the client has gone before the whole response was sent.
- */
+/** Calls `ended` when a response was sent (`false`) or its client has gone before (`true`), perhaps several times. */
 export function onEnd(response: NodeExchange, ended: (aborted: boolean) => void): void {
   const stream = streamOf(response)
   if (stream !== undefined) {
@@ -95,11 +88,34 @@ export function closeSignal(response: NodeExchange): AbortSignal {
   return controller.signal
 }
 
+/** The signals of connections. All messages of a connection share one signal, and so one listener. */
+const signals = new WeakMap<object, AbortSignal>()
+
+/** A signal that is aborted when a connection has gone. `listen` gets the function to call then. */
+export function connectionSignal(
+  connection: object,
+  isGone: boolean,
+  listen: (abort: () => void) => unknown,
+): AbortSignal {
+  const existing = signals.get(connection)
+  if (existing !== undefined) {
+    return existing
+  }
+  const controller = new AbortController()
+  signals.set(connection, controller.signal)
+  if (isGone) {
+    controller.abort()
+  } else {
+    listen(() => controller.abort())
+  }
+  return controller.signal
+}
+
 function streamOf({ stream }: NodeExchange): Http2Stream | undefined {
   return typeof (stream as Partial<Http2Stream> | undefined)?.rstCode === 'number' ? (stream as Http2Stream) : undefined
 }
 
-/** What to call when sockets close. All pipelined responses of a socket share one listener. */
+/** The functions to call when sockets close. All pipelined responses of a socket share one listener. */
 const closeListeners = new WeakMap<NodeSocket, Set<() => void>>()
 
 function closeListenersOf(socket: NodeSocket): Set<() => void> {

@@ -4,7 +4,6 @@ import type { ForwardedRequest } from './forwarded.js'
 import { isClientGone, type NodeExchange, type NodeSocket, onEnd } from './node-client.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
-/** The headers of a response. */
 export interface NodeHeaders {
   getHeader(name: string): unknown
   setHeader(name: string, value: string | readonly string[]): unknown
@@ -22,26 +21,18 @@ export interface NodeRequest {
   readonly socket?: (NodeSocket & { readonly remoteAddress?: string | undefined }) | null | undefined
 }
 
-/**
- * The parts of a request that show whether its framework is configured for its proxies.
- *
- * @param trusted - The framework's setting: see {@link ForwardedRequest.trusted}.
- */
+/** The parts of a request by which {@link ForwardedRequest} is checked, with the framework's setting. */
 export function forwardedIn({ headers, socket }: NodeRequest, trusted?: unknown): Omit<ForwardedRequest, 'client'> {
   return { forwardedFor: headers['x-forwarded-for'], peer: socket?.remoteAddress, trusted }
 }
 
-/**
- * The part of a Fastify reply that middlewares use. Fastify keeps the headers itself until it sends
- * them.
- */
+/** The part of a Fastify reply that middlewares use. Fastify keeps the headers itself until it sends them. */
 export interface FastifyReplyLike {
   readonly raw: NodeResponse
   getHeader(name: string): unknown
   header(name: string, value: string | readonly string[]): unknown
 }
 
-/** The headers of a reply. */
 export function replyHeaders(reply: FastifyReplyLike): NodeHeaders {
   return {
     getHeader: (name) => reply.getHeader(name),
@@ -52,14 +43,11 @@ export function replyHeaders(reply: FastifyReplyLike): NodeHeaders {
 let readBarrier: Promise<void> | undefined
 
 /**
- * Resolves when the event loop has read all input that had arrived. All requests of one tick share
- * the promise.
+ * Resolves when the event loop has read all input that had arrived. All requests of one tick share the promise.
  *
- * Requests that were read together continue together, and their responses are sent together. Both
- * sides then wake up less often, and an app under load serves more requests than with a limiter
- * that answers each request as it is read. And a client that has disconnected right after its request
- * is known to be gone before the decision. If there is nothing else to read, the promise resolves
- * immediately.
+ * Requests that were read together continue together, and their responses are sent together. Both sides then wake up
+ * less often, and an app under load serves more requests than with a limiter that answers each request as it is read.
+ * And a client that has disconnected right after its request is known to be gone before the decision.
  */
 export function currentReadBarrier(): Promise<void> {
   readBarrier ??= new Promise((resolve) => {
@@ -71,10 +59,7 @@ export function currentReadBarrier(): Promise<void> {
   return readBarrier
 }
 
-/**
- * Writes the headers of an outcome, and schedules the refund that `refundWhen` asks for at the end
- * of the response.
- */
+/** Writes the headers of an outcome, and schedules the refund of `refundWhen` at the end of the response. */
 export function applyOutcome<A extends readonly unknown[]>(
   requestLimiter: RequestLimiter<A>,
   outcome: RequestOutcome,
@@ -103,12 +88,8 @@ function refundAfter<A extends readonly unknown[]>(
   const end = (aborted: boolean) => {
     if (!isEnded) {
       isEnded = true
-      const { headersSent, statusCode: status } = response
-      void requestLimiter.refundAtEnd(
-        decision,
-        aborted ? { aborted, status: headersSent ? status : undefined } : { aborted, status },
-        args,
-      )
+      const { headersSent, statusCode } = response
+      void requestLimiter.refundAtEnd(decision, args, aborted, aborted && !headersSent ? undefined : statusCode)
     }
   }
   if (isClientGone(response)) {

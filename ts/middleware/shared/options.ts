@@ -2,7 +2,8 @@ import type { Blocked, Decision, Impossible, Refused } from '../../api/decision.
 import { TollgateError } from '../../api/error.js'
 import type { WaitOptions } from '../../api/wait.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
-import { invalid, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
+import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
+import { isPolicyLike } from '../../policies/policy.js'
 import { isRate } from '../../policies/window.js'
 import { type HeaderForm, headerFormsOf } from './header-forms.js'
 import type { DescribedLimiter } from './rate-limit-headers.js'
@@ -18,8 +19,8 @@ export interface MiddlewareLimiter<K = string, N extends string = string> extend
   /** Decides, and charges the cost if it allows the request. */
   take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
   /**
-   * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than
-   * `maxWaitMs` away. Only `delay` needs it.
+   * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than `maxWaitMs` away.
+   * Only `delay` needs it.
    */
   wait?(key: K, options: WaitOptions<string>): Promise<Decision<N>>
   /** Gives units of a decision back. Resolves to their number. */
@@ -29,19 +30,15 @@ export interface MiddlewareLimiter<K = string, N extends string = string> extend
 /** A decision that does not allow the request. */
 export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Impossible<N>
 
-/**
- * The body of a refusal: a text, or an object that is sent as JSON. The type excludes functions,
- * which have a `bind`.
- */
+/** The body of a refusal: a text, or an object that is sent as JSON. Functions are excluded by their `bind`. */
 export type Message =
   | string
   | (object & { readonly bind?: never })
   | { readonly bind?: never; readonly [name: string]: unknown }
 
 /**
- * A return value of `onInvalidInput`. With a `key` or a `cost`, the limiter decides on the request,
- * using these in place of its own. Otherwise the middleware answers the request with `statusCode`
- * and `message`.
+ * A return value of `onInvalidInput`. With a `key` or a `cost`, the limiter decides on the request by these. Otherwise
+ * the middleware answers the request with `statusCode` and `message`.
  *
  * @typeParam K - The limiter's keys.
  */
@@ -56,10 +53,7 @@ export interface InvalidInputAnswer<K> {
   readonly message?: Message
 }
 
-/**
- * How a request ended: with a response, or because its client disconnected before it had the whole
- * response.
- */
+/** How a request ended: with a response, or because its client disconnected before it had the whole response. */
 export type RequestEnd =
   | {
       /** The client has not disconnected before the end of the response. */
@@ -75,12 +69,11 @@ export type RequestEnd =
     }
 
 /**
- * The requests whose units are refunded: `'failed'`, those answered with a status of 400 or more;
- * `'successful'`, those answered with another status; or a function that decides.
+ * The requests whose units are refunded: `'failed'`, those answered with a status of 400 or more; `'successful'`, those
+ * answered with another status; or a function that decides.
  *
- * A request whose client disconnected before it had the whole response is neither, so its units stay
- * charged: a client could otherwise try for free, and disconnect. A function may refund it:
- * `(request, { aborted, status }) => aborted || status >= 400`.
+ * A request whose client disconnected before it had the whole response is neither, so that a client cannot try for free
+ * and disconnect. A function may refund it: `(request, { aborted, status }) => aborted || status >= 400`.
  */
 export type RefundWhen<A extends readonly unknown[]> =
   | 'failed'
@@ -88,9 +81,8 @@ export type RefundWhen<A extends readonly unknown[]> =
   | ((...args: [...request: A, end: RequestEnd]) => Awaitable<boolean>)
 
 /**
- * The options that all frameworks share.
- *
- * Every function may be async. It receives the arguments that its framework passes for a request.
+ * The options that all frameworks share. Every function may be async. It receives the arguments that its framework
+ * passes for a request.
  *
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
@@ -100,94 +92,80 @@ export type RefundWhen<A extends readonly unknown[]> =
 export interface RateLimitOptions<K, N extends string, A extends readonly unknown[], R = never> {
   /** The limiter that decides. You close it yourself. */
   readonly limiter: MiddlewareLimiter<K, N>
-  /**
-   * The units that a request costs: a whole number from 1. Default, also for a function that
-   * returns `undefined`: 1.
-   */
+  /** The units that a request costs: a whole number from 1. Default, also if a function returns `undefined`: 1. */
   readonly cost?: number | ((...args: A) => Awaitable<number>)
   /**
-   * The tier of a request. Required for a limiter with tiers; other limiters have none. An unknown
-   * tier is an error of the program, as if `key` had thrown it on purpose.
+   * The tier of a request. Required for a limiter with tiers; other limiters have none. An unknown tier is an error of
+   * the program, as if `key` had thrown it on purpose.
    */
   readonly tier?: string | ((...args: A) => Awaitable<string>)
   /**
-   * Delays a request that is over the limit until its cost fits, instead of refusing it: the longest
-   * delay, up to an hour. Requests proceed one by one, in the order in which the store received them.
-   * A request whose turn is further away is refused immediately. If its client disconnects, the
-   * request gives up its turn, and does not reach the route. Needs a limiter that can `wait`: its
-   * policies are `gcra`, `leakyBucket` or continuous `tokenBucket`. Default: no request is delayed.
+   * Delays a request that is over the limit until its cost fits, instead of refusing it: the longest delay, up to an
+   * hour. Requests proceed one by one, in the order in which the store received them. A request whose turn is further
+   * away is refused immediately. If its client disconnects, the request gives up its turn, and does not reach the
+   * route. Needs a limiter that can `wait`: its policies are `gcra`, `leakyBucket` or continuous `tokenBucket`.
+   * Default: no request is delayed.
    */
   readonly delay?: Duration
   /** Returns true for requests that the limiter ignores. */
   readonly skip?: (...args: A) => Awaitable<boolean>
   /**
-   * The status of a refusal: a whole number from 400 to 599. Default: 429. The status is always 413 if the
-   * request costs more than its limit can ever allow (`status: 'impossible'`).
+   * The status of a refusal: a whole number from 400 to 599. Default: 429. The status is always 413 if the request
+   * costs more than its limit can ever allow (`status: 'impossible'`).
    */
   readonly statusCode?: number
   /**
-   * The status of a refusal that no store decided (`source: 'none'`), under the limiter's
-   * `onStoreFailure: 'refuse'`: a whole number from 400 to 599. No limit was exceeded, so the default
-   * is 503.
+   * The status of a refusal that no store decided (`source: 'none'`), under the limiter's `onStoreFailure: 'refuse'`: a
+   * whole number from 400 to 599. No limit was exceeded, so the default is 503.
    */
   readonly storeFailureStatusCode?: number
   /**
-   * The body of a refusal. Default: `'Too many requests, please try again later.'`; of a refusal that
-   * no store decided: `'Service unavailable, please try again later.'`; for a cost that can never fit:
+   * The body of a refusal. Default: `'Too many requests, please try again later.'`; of a refusal that no store decided:
+   * `'Service unavailable, please try again later.'`; for a cost that can never fit:
    * `'This request costs more than its limit can ever allow. Do not send it again unchanged.'`
    */
   readonly message?: Message | ((...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<Message>)
   /**
-   * Whether refusals, and answers to requests without a valid key or cost, are sent as
-   * `application/problem+json` (RFC 9457). The problem's `type` is one of
-   * draft-ietf-httpapi-ratelimit-headers, and `violated-policies` has the names of the limits that
-   * refused. A `message` that you set becomes `detail` if it is a text; the members of an object are
-   * added to the problem. Default: `false`.
+   * Whether refusals, and answers to requests without a valid key or cost, are sent as `application/problem+json` (RFC
+   * 9457). The problem's `type` is one of draft-ietf-httpapi-ratelimit-headers, and `violated-policies` has the names
+   * of the limits that refused. A `message` that you set becomes `detail` if it is a text; the members of an object
+   * are added to the problem. Default: `false`.
    */
   readonly problemDetails?: boolean
   /**
-   * Whether a text of more than 1024 bytes of UTF-8 in a key is replaced by
-   * `long-key:sha256:` and its SHA-256 digest in lower-case hexadecimal digits. With `false` such a
-   * request has no valid key. Default: `true`.
+   * Whether a text of more than 1024 bytes of UTF-8 in a key is replaced by `long-key:sha256:` and its SHA-256 digest
+   * in lower-case hexadecimal digits. With `false` such a request has no valid key. Default: `true`.
    */
   readonly hashLongKeys?: boolean
   /**
-   * The form of the rate limit headers, or several forms, for a public API that changes its form:
-   * `['draft-6', 'draft-8']`. Only one of draft 8 and draft 11 is possible, because both use the same
-   * headers. `RateLimit-Policy`, which draft 6 also has, is then sent in the later form. `false`
-   * disables all headers, including `Retry-After`. Default: `'draft-8'`, and `false` in shadow mode.
+   * The form of the rate limit headers, or several forms, for a public API that changes its form: `['draft-6',
+   * 'draft-8']`. Only one of draft 8 and draft 11 is possible, because both use the same headers. `RateLimit-Policy`,
+   * which draft 6 also has, is then sent in the later form. `false` disables all headers, including `Retry-After`.
+   * Default: `'draft-8'`, and `false` in shadow mode.
    */
   readonly headers?: HeaderForm | readonly HeaderForm[] | false
-  /**
-   * The name of the request's property that holds the decision for later handlers. Default:
-   * `'rateLimit'`.
-   */
+  /** The name of the request's property that holds the decision for later handlers. Default: `'rateLimit'`. */
   readonly requestProperty?: string
   /** Called for each refused request, also in shadow mode, and awaited. */
   readonly onRefused?: (...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<void>
   /**
-   * Called, and awaited, for each request from which no key or cost can be made. Its return value
-   * decides how the request is handled: see {@link InvalidInputAnswer}. Default, also if it returns
-   * nothing: status 400. Without `onInvalidInput` the first such request emits a process warning.
+   * Called, and awaited, for each request from which no key or cost can be made. Its return value decides how the
+   * request is handled: see {@link InvalidInputAnswer}. Default, also if it returns nothing: status 400. Without
+   * `onInvalidInput` the first such request emits a process warning.
    *
-   * Such a request has a key or a cost that breaks the limiter's rules; or `key`, `cost`, `tier` or
-   * `skip` throws one of JavaScript's own errors for it (`TypeError`, `RangeError`, `SyntaxError`,
-   * `URIError`) without a status or a cause. Other errors count as thrown on purpose, and go to
-   * `onError`.
+   * Such a request has a key or a cost that breaks the limiter's rules; or `key`, `cost`, `tier` or `skip` throws one
+   * of JavaScript's own errors for it (`TypeError`, `RangeError`, `SyntaxError`, `URIError`) without a status or a
+   * cause. Other errors count as thrown on purpose, and go to `onError`.
    */
   readonly onInvalidInput?: (
     error: unknown,
     ...request: A
   ) => Awaitable<InvalidInputAnswer<K> | R | undefined> | Awaitable<void>
-  /**
-   * The requests whose units are refunded when they end: see {@link RefundWhen}. Each request is
-   * refunded at most once. Default: none.
-   */
+  /** The requests whose units are refunded when they end: see {@link RefundWhen}. At most once each. Default: none. */
   readonly refundWhen?: RefundWhen<A>
   /**
-   * Shadow mode: the limiter decides and charges, the decision is attached to the request, and
-   * `onRefused` is called; but every request passes, even if no decision can be made. Default:
-   * `false`.
+   * Shadow mode: the limiter decides and charges, the decision is attached to the request, and `onRefused` is called;
+   * but every request passes, even if no decision can be made. Default: `false`.
    */
   readonly observe?: boolean
 }
@@ -196,26 +174,17 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
 export type KeyFunction<K, A extends readonly unknown[]> = (...args: A) => Awaitable<K>
 
 /**
- * The `key` option where it has a default, the client's address. It is required if the limiter's
- * keys have parts.
- *
- * The type of keys, `K`, comes from the limiter alone. It is not inferred from the function's
- * return value.
+ * The `key` option where it has a default, the client's address. It is required if the limiter's keys have parts. The
+ * type of keys, `K`, comes from the limiter alone.
  */
 export type KeyOrAddress<K, A extends readonly unknown[]> = [K] extends [string]
   ? {
-      /**
-       * Makes the key of a request. Default: `ipKey` of the client's address, as the framework
-       * reports it.
-       */
+      /** Makes the key of a request. Default: `ipKey` of the client's address, as the framework reports it. */
       readonly key?: KeyFunction<NoInfer<K>, A>
     }
   : KeyRequired<K, A>
 
-/**
- * The `key` option where it has no default. As in {@link KeyOrAddress}, the type of keys comes from
- * the limiter alone.
- */
+/** The `key` option where it has no default. The type of keys comes from the limiter alone. */
 export interface KeyRequired<K, A extends readonly unknown[]> {
   /** Makes the key of a request. */
   readonly key: KeyFunction<NoInfer<K>, A>
@@ -274,7 +243,7 @@ const OPTIONS_OF_LIMITER: readonly string[] = ['prefix', 'onStoreFailure', 'ban'
 /** Numbers of a policy that users look for here. */
 const NUMBERS_OF_POLICY: readonly string[] = ['limit', 'max', 'points', 'period', 'window', 'windowMs', 'duration']
 
-/** Tells where an option of a limiter or of its policy belongs. */
+/** Says where an option of a limiter or of its policy belongs. */
 function adviceOnName(name: string): string | undefined {
   if (NUMBERS_OF_POLICY.includes(name)) {
     return 'Write { limiter: new RateLimiter(gcra({ limit, period })) }'
@@ -287,10 +256,8 @@ function adviceOnName(name: string): string | undefined {
  * Validates the options of a middleware.
  *
  * @param where - The name of the middleware's function, for messages.
- * @param hasAddress - Whether the framework knows the client's address, which is then the default
- * key.
+ * @param hasAddress - Whether the framework knows the client's address, the default key.
  * @param others - The names of the framework's own options, which it checks itself.
- * @throws {TollgateError} `INVALID_OPTION`
  */
 export function checkedOptions<R extends readonly unknown[]>(
   where: string,
@@ -303,21 +270,19 @@ export function checkedOptions<R extends readonly unknown[]>(
     throw new TollgateError('INVALID_OPTION', `${where} takes an object of options: ${where}({ ${option} })`)
   }
   const names = [...NAMES, ...others]
-  const given: { readonly [Name in (typeof NAMES)[number]]?: unknown } = optionsOf(
-    'INVALID_OPTION',
-    where,
-    value,
-    names,
-    adviceOnName,
-  )
+  type Given = { readonly [Name in (typeof NAMES)[number]]?: unknown }
+  const given: Given = optionsOf('INVALID_OPTION', where, value, names, adviceOnName)
   const limiter = limiterOf(where, given.limiter)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
-    functionOf(`${where}: ${name}`, given[name])
+    optionalFunction(`${where}: ${name}`, given[name])
   }
   if (given.key === undefined) {
     checkAddressed(where, limiter, hasAddress)
   }
   const observe = booleanOf(`${where}: observe`, given.observe, false)
+  const headers = given.headers ?? (observe ? false : 'draft-8')
+  const statusOf = (name: 'statusCode' | 'storeFailureStatusCode', usual: number) =>
+    wholeNumber('INVALID_OPTION', `${where}: ${name}`, given[name] ?? usual, 400, 599)
   return {
     limiter,
     key: given.key,
@@ -325,18 +290,12 @@ export function checkedOptions<R extends readonly unknown[]>(
     tier: tierOf(`${where}: tier`, limiter, given.tier),
     delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe),
     skip: given.skip,
-    statusCode: wholeNumber('INVALID_OPTION', `${where}: statusCode`, given.statusCode ?? 429, 400, 599),
-    storeFailureStatusCode: wholeNumber(
-      'INVALID_OPTION',
-      `${where}: storeFailureStatusCode`,
-      given.storeFailureStatusCode ?? 503,
-      400,
-      599,
-    ),
+    statusCode: statusOf('statusCode', 429),
+    storeFailureStatusCode: statusOf('storeFailureStatusCode', 503),
     problemDetails: booleanOf(`${where}: problemDetails`, given.problemDetails, false),
     hashLongKeys: booleanOf(`${where}: hashLongKeys`, given.hashLongKeys, true),
     message: messageOf(`${where}: message`, given.message),
-    headers: headersOf(`${where}: headers`, given.headers ?? (observe ? false : 'draft-8')),
+    headers: headers === false ? false : headerFormsOf(`${where}: headers`, headers, ', or false'),
     requestProperty: propertyOf(`${where}: requestProperty`, given.requestProperty ?? 'rateLimit'),
     onRefused: given.onRefused,
     onInvalidInput: given.onInvalidInput,
@@ -364,10 +323,6 @@ function optionFor(value: unknown): string | undefined {
   return isPolicyLike(value) ? 'limiter: new RateLimiter(policy)' : typeof take === 'function' ? 'limiter' : undefined
 }
 
-function isPolicyLike(value: unknown): boolean {
-  return typeof (value as { readonly algorithm?: unknown } | null | undefined)?.algorithm === 'string'
-}
-
 /** Throws if requests have no default key. */
 function checkAddressed(where: string, { policies }: MiddlewareLimiter<unknown>, hasAddress: boolean): void {
   if (!hasAddress) {
@@ -375,12 +330,6 @@ function checkAddressed(where: string, { policies }: MiddlewareLimiter<unknown>,
   }
   if (Object.values(policies).some(({ per }) => per !== undefined)) {
     throw new TollgateError('INVALID_OPTION', `${where}: key must be given: the limiter's keys have several parts`)
-  }
-}
-
-function functionOf(option: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'function') {
-    throw invalid('INVALID_OPTION', option, 'must be a function', value)
   }
 }
 
@@ -406,7 +355,7 @@ function tierOf(option: string, { tiers = {} }: MiddlewareLimiter<unknown>, valu
   return value
 }
 
-/** Checks the longest delay, and that the limiter can wait. */
+/** Checks that the limiter can wait. */
 function delayMsOf(
   option: string,
   { policies, wait }: MiddlewareLimiter<unknown>,
@@ -443,10 +392,6 @@ function messageOf(option: string, value: unknown): unknown {
     return value
   }
   throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)
-}
-
-function headersOf(option: string, value: unknown): readonly HeaderForm[] | false {
-  return value === false ? false : headerFormsOf(option, value, ', or false')
 }
 
 function propertyOf(option: string, value: unknown): string {

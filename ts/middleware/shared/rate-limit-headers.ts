@@ -17,18 +17,15 @@ export interface DescribedLimiter<N extends string = string> {
 
 /** The options of {@link rateLimitHeaders}. */
 export interface RateLimitHeadersOptions {
-  /**
-   * The form of the headers, or several forms, as in the option `headers` of the middleware. Default:
-   * `'draft-8'`.
-   */
+  /** The form of the headers, or several, as in the option `headers` of the middleware. Default: `'draft-8'`. */
   readonly headers?: HeaderForm | readonly HeaderForm[]
   /** The tier of the call. Required for a limiter with tiers; other limiters have none. */
   readonly tier?: string
 }
 
 /**
- * The rate limit headers of a decision, as the middleware writes them: for a handler that calls `take`,
- * `wait`, `reserve` or `acquire` itself. A refusal also has `Retry-After`, unless it can never succeed.
+ * The rate limit headers of a decision, as the middleware writes them: for a handler that calls `take`, `wait`,
+ * `reserve` or `acquire` itself. A refusal also has `Retry-After`, unless it can never succeed.
  *
  * The result is a plain object: for `res.set(headers)` in Express, `reply.headers(headers)` in Fastify,
  * `new Response(body, { headers })`, and `res.setHeaders(new Headers(headers))` in Node.js.
@@ -65,7 +62,6 @@ export function rateLimitHeaders<N extends string>(
   return headers
 }
 
-/** The policies of a limiter or of its tier. */
 function policiesOf(limiter: unknown, tier: unknown): { readonly [name: string]: Policy } {
   const { policies, tiers = {} } = (limiter ?? {}) as Partial<DescribedLimiter>
   if (typeof policies !== 'object' || policies === null) {
@@ -91,7 +87,7 @@ function checkDecision(value: unknown, policies: { readonly [name: string]: Poli
   }
 }
 
-/** The writers of a limiter's policies, by prefix and forms. An update replaces the object of the policies. */
+/** The writers of a limiter's policies, by prefix and forms. An update of the policies makes a new object. */
 const writers = new WeakMap<object, Map<string, HeaderWriter>>()
 
 function writerFor(

@@ -29,10 +29,7 @@ import {
 } from './responses.js'
 import { isStoreFailure } from './store-failure.js'
 
-/**
- * The framework's part of a middleware. `A` is the arguments that the framework passes for a
- * request; users' functions receive the same.
- */
+/** A framework for the limiter. `A` is the arguments that it passes for a request, also to users' functions. */
 export interface FrameworkAdapter<A extends readonly unknown[]> {
   /** The module's name, for warnings. */
   readonly name: string
@@ -42,29 +39,25 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly checkRequest?: (...args: A) => void
   /** The key that the limiter counts in place of a text that `key` has made. */
   readonly scopedKey?: (key: string, ...args: A) => string
-  /** The client's address, as the framework reports it. */
   readonly addressOf?: (...args: A) => string | undefined
   /** The parts of a request that show whether the framework is configured for its proxies. */
   readonly forwardedOf?: (...args: A) => Omit<ForwardedRequest, 'client'>
   /** The framework's object for a request. Default: the first of the arguments. */
   readonly requestOf?: (...args: A) => object
-  /** Whether a request can get no answer any more: it was answered, or its client has gone. */
+  /** Whether a request can no longer get an answer: it was answered, or its client has gone. */
   readonly isGone: (...args: A) => boolean
-  /** Whether the client's connection was reset, although {@link isGone} does not know it yet. */
+  /** Whether the client's connection was reset, although {@link isGone} is still false. */
   readonly isReset?: (...args: A) => boolean
   /** Returns a signal that is aborted when the client disconnects. Called only for `delay`. */
   readonly signalOf: (...args: A) => AbortSignalLike
-  /** Attaches a decision to a request. */
   attach(property: string, decision: Decision, ...args: A): void
   /** Returns a promise to await before the decision. */
   readonly readBarrier?: () => Promise<void>
 }
 
-/** The outcome of a check. */
 export type RequestOutcome =
   /** The request passes. It has no decision if it is not limited. */
   | { readonly kind: 'pass'; readonly decision: Decision | undefined; readonly tier?: string | undefined }
-  /** The request is refused. */
   | { readonly kind: 'refuse'; readonly decision: NotAllowed; readonly tier?: string | undefined }
   /** No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered already. */
   | {
@@ -74,7 +67,6 @@ export type RequestOutcome =
       /** The return value of `onInvalidInput`. */
       readonly answer: unknown
     }
-  /** No decision could be made. */
   | { readonly kind: 'fail'; readonly error: unknown }
   /** The request was answered, or its client has gone: it does not reach the route. */
   | { readonly kind: 'gone' }
@@ -83,41 +75,30 @@ const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 
 const GONE: RequestOutcome = { kind: 'gone' }
 
-/**
- * Decides on requests: the part of a middleware that does not depend on a framework.
- *
- * A middleware calls {@link check}, writes the headers, and acts on the outcome.
- */
+/** The part of a middleware without a framework, which calls {@link check}, writes headers, and acts on the outcome. */
 export class RequestLimiter<A extends readonly unknown[]> {
   readonly #options: CheckedOptions<A>
   readonly #adapter: FrameworkAdapter<A>
-  /** The writers of headers by tier, and the policies that they write. */
+  /** The writers of headers by tier, with the policies for which they were made. */
   readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
-  /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
-  /**
-   * @param where - The name of the middleware's function, for messages.
-   * @throws {TollgateError} `INVALID_OPTION`
-   */
+  /** @param where - The name of the middleware's function, for messages. */
   constructor(where: string, options: unknown, adapter: FrameworkAdapter<A>) {
     this.#options = checkedOptions(where, options, adapter.addressOf !== undefined, adapter.optionNames)
     this.#adapter = adapter
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
   }
 
-  /** Whether `refundWhen` is set. */
   get mayRefund(): boolean {
     return this.#options.refundWhen !== undefined
   }
 
   /**
-   * Decides on a request. Errors of `onRefused` and `onInvalidInput` reject; all other errors
-   * become an outcome.
+   * Decides on a request. Errors of `onRefused` and `onInvalidInput` reject; all other errors become an outcome.
    *
-   * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the
-   * request's own.
+   * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the request's own.
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
     const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
@@ -203,7 +184,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
       await onRefused(...args, decision)
     }
     if (this.#isGone(args)) {
-      await this.refundAtEnd(decision, { aborted: true, status: undefined }, args)
+      await this.refundAtEnd(decision, args, true, undefined)
       return GONE
     }
     if (decision.allowed) {
@@ -212,7 +193,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: observe ? 'pass' : 'refuse', decision, tier: requestTier }
   }
 
-  /** Writes the headers of an outcome. */
   write(outcome: RequestOutcome, set: SetHeader): void {
     const { headers } = this.#options
     if (headers === false || !('decision' in outcome) || outcome.decision === undefined) {
@@ -227,7 +207,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** The response to a refused request. */
   async refusalFor(decision: NotAllowed, args: A): Promise<OwnResponse> {
     const { limiter, message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
     const [status, text] =
@@ -245,9 +224,10 @@ export class RequestLimiter<A extends readonly unknown[]> {
     })
   }
 
-  /** Refunds a request if `refundWhen` says so for its end. Call it once for each decision. */
-  async refundAtEnd(decision: Decision, end: RequestEnd, args: A): Promise<void> {
+  /** Refunds a request if `refundWhen` says so for its end: see {@link RequestEnd}. Call it once for each decision. */
+  async refundAtEnd(decision: Decision, args: A, aborted: boolean, status: number | undefined): Promise<void> {
     const { limiter } = this.#options
+    const end = { aborted, status } as RequestEnd
     try {
       if (decision.allowed && this.mayRefund && (await this.#isRefunded(end, args))) {
         await limiter.refund(decision)
@@ -263,7 +243,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return !this.#options.observe && this.#adapter.isGone(...args)
   }
 
-  /** Whether a client that has gone explains an error, such as that of a missing address. */
+  /** Whether an error, such as a missing address, was caused by a client that has gone. */
   #isLost(args: A, isInvalid: boolean): boolean {
     const { isGone, isReset } = this.#adapter
     return isGone(...args) || (isInvalid && isReset?.(...args) === true)
@@ -290,7 +270,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** The writer for a tier's policies, which an update replaces. */
+  /** The writer for the policies of a tier. An update replaces these. */
   #writerFor(headers: readonly HeaderForm[], tier: string | undefined): HeaderWriter {
     const { limiter } = this.#options
     const policies = tier === undefined ? limiter.policies : (limiter.tiers?.[tier] ?? limiter.policies)
@@ -303,7 +283,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return writer
   }
 
-  /** Handles a request from which no key or cost can be made. */
   async #invalid(
     error: unknown,
     thrownBy: RequestFunction | undefined,
@@ -333,7 +312,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: 'invalid', decision: undefined, response: invalidInputResponse(answer, problemDetails), answer }
   }
 
-  /** Warns if the same limiter has counted the request before. */
   #checkCount(args: A, key: unknown, cost: number): void {
     if (this.#warnings.has('TOLLGATE_COUNTED_TWICE')) {
       return
@@ -349,7 +327,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** Warns of an error that the answer does not tell, and that not every framework logs. */
+  /** Warns of an error that the answer does not contain, and that not every framework logs. */
   #warnOfFailure(error: unknown): void {
     if (TollgateError.is(error) && !this.#hasOnError) {
       const status = isStoreFailure(error) ? 503 : 500

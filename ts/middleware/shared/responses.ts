@@ -5,52 +5,42 @@ import type { InvalidInputAnswer, Message, NotAllowed } from './options.js'
 export interface OwnResponse {
   readonly status: number
   readonly message: Message
-  /** The media type of an object. Default: that of JSON. */
+  /** The media type of an object. Default: `application/json`. */
   readonly type?: 'application/problem+json' | undefined
 }
 
-/** The status of a refusal because of a cost that can never fit: "Content Too Large". */
 export const IMPOSSIBLE_STATUS = 413
 
-/** The default body of a refusal. */
 export const REFUSAL_MESSAGE = 'Too many requests, please try again later.'
 
-/** The default body of a refusal because of a cost that can never fit. */
 export const IMPOSSIBLE_MESSAGE =
   'This request costs more than its limit can ever allow. Do not send it again unchanged.'
 
-/** The default body of a refusal that no store decided. */
 export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again later.'
 
 const INVALID_MESSAGE = 'Bad Request'
 
-/** The answer for a client that has gone, where there must be one. Servers log this status for it. */
+/** The answer to a client that has gone, where there must be one. Servers log this status for it. */
 export const CLIENT_GONE: OwnResponse = { status: 499, message: 'Client Closed Request' }
 
-/** The registry of the problem types that the drafts define. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
 
-/**
- * The response to a request from which no key or cost can be made, from the return value of
- * `onInvalidInput`.
- */
+/** The answer to a request that has no decision because the store failed. */
+export const UNAVAILABLE: OwnResponse = { status: 503, message: 'Service Unavailable' }
+
+/** The response to a request without a valid key or cost. `answer` is the return value of `onInvalidInput`. */
 export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnResponse {
   const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
   const status = statusCode ?? 400
   if (!isProblem) {
     return { status, message: message ?? INVALID_MESSAGE }
   }
-  // Without an own problem type the title is that of the status (RFC 9457, 4.2.1).
+  // A problem without its own type has the title of the status (RFC 9457, 4.2.1).
   const title = status === 400 ? { title: INVALID_MESSAGE } : {}
   return problem({ type: 'about:blank', ...title, status }, message)
 }
 
-/**
- * The response to a refused request.
- *
- * @param message - The configured body.
- * @param itemNameOf - The name of a limit in the headers.
- */
+/** The response to a refused request. `message` is the configured body; `itemNameOf` is the name in headers. */
 export function refusalResponse(
   decision: NotAllowed,
   status: number,
@@ -63,13 +53,17 @@ export function refusalResponse(
   }
   const limitCount = Object.keys(decision.policies).length
   const violated = violatedBy(decision).map((name) => itemNameOf(name, limitCount))
-  const members = { ...problemTypeOf(decision), status, 'violated-policies': violated }
-  return problem(members, message)
+  return problem({ ...problemTypeOf(decision), status, 'violated-policies': violated }, message)
 }
 
 /** The name of a refusal in protocols whose errors have codes in place of statuses. */
 export function refusalCodeOf({ source, status }: NotAllowed) {
   return source === 'none' ? 'SERVICE_UNAVAILABLE' : status === 'impossible' ? 'PAYLOAD_TOO_LARGE' : 'TOO_MANY_REQUESTS'
+}
+
+/** A message as a text, for protocols whose errors have one. */
+export function messageText(message: unknown): string {
+  return typeof message === 'string' ? message : JSON.stringify(message)
 }
 
 /** A problem of RFC 9457. A text becomes its `detail`; the members of an object are added. */
@@ -105,7 +99,6 @@ function problemTypeOf({ source, status }: Decision): { readonly type: string; r
   }
 }
 
-/** The names of the limits that refused. */
 function violatedBy({ policies, source }: Decision): readonly string[] {
   // Without a store no limit was compared.
   return source === 'none' ? [] : Object.keys(policies).filter((name) => policies[name]?.retryAfterMs !== 0)

@@ -1,7 +1,7 @@
 import { TollgateError, type TollgateErrorCode } from '../../api/error.js'
 import { STORE_FAILURE_MESSAGE } from './responses.js'
 
-/** The failures of a store, which a later request may not meet. All other errors are those of the program. */
+/** The failures of a store. A later request may succeed. All other errors are errors of the program. */
 const STORE_FAILURES: readonly TollgateErrorCode[] = [
   'STORE_UNAVAILABLE',
   'STORE_TIMEOUT',
@@ -10,15 +10,13 @@ const STORE_FAILURES: readonly TollgateErrorCode[] = [
   'OVERLOADED',
 ]
 
-/** Whether the store of a limiter failed. */
 export function isStoreFailure(error: unknown): error is TollgateError {
   return TollgateError.is(error) && STORE_FAILURES.includes(error.code)
 }
 
 /**
- * The error that a framework's error handling gets in place of a failure of the store. Default handlers
- * send its message and its stack to the client, so it has neither of the store's error, which may name
- * the server. That error is its `cause`. Other errors are returned unchanged.
+ * The error that a framework's error handling gets in place of a failure of the store. Default handlers send its
+ * message and its stack to the client, so it has neither of the store's error, its `cause`, which may name the server.
  */
 export function errorForFramework(error: unknown): unknown {
   if (!isStoreFailure(error)) {

@@ -1,11 +1,7 @@
-import type { RequestEnd } from './options.js'
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
-import { CLIENT_GONE, type OwnResponse } from './responses.js'
+import type { OwnResponse } from './responses.js'
 
-/**
- * Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is
- * copied.
- */
+/** Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is copied. */
 export function withHeaders<A extends readonly unknown[]>(
   requestLimiter: RequestLimiter<A>,
   outcome: RequestOutcome,
@@ -39,26 +35,16 @@ export function webResponse({ status, message, type }: OwnResponse): Response {
   return Response.json(message, type === undefined ? { status } : { status, headers: { 'content-type': type } })
 }
 
-/** The response for a client that has gone. */
-export function goneResponse(): Response {
-  return webResponse(CLIENT_GONE)
-}
-
-/**
- * The response to a request from which no key or cost can be made: the response that
- * `onInvalidInput` returned, or the default.
- */
+/** The answer of `onInvalidInput`, if it is a response, or the default. */
 export function invalidResponse({ answer, response }: Extract<RequestOutcome, { kind: 'invalid' }>): Response {
   return answer instanceof Response ? answer : webResponse(response)
 }
 
 /**
- * Runs a request's handler. Refunds the request, if `refundWhen` says so, as soon as the handler
- * has returned or the client has disconnected. A body that is streamed later is not observed.
+ * Runs a request's handler, which resolves to the status. Refunds the request, if `refundWhen` says so, as soon as the
+ * handler has returned or the client has disconnected. A body that is streamed later is not observed.
  *
- * @param signalOf - Returns the request's signal, if there is one. Called only if the signal is
- * needed.
- * @param run - Runs the handler, and resolves to the status.
+ * @param signalOf - Returns the request's signal, if there is one. Called only if the signal is needed.
  */
 export async function runAndRefund<A extends readonly unknown[]>(
   requestLimiter: RequestLimiter<A>,
@@ -73,12 +59,12 @@ export async function runAndRefund<A extends readonly unknown[]>(
     return
   }
   let ended: Promise<void> | undefined
-  const end = (end: RequestEnd) => {
-    ended ??= requestLimiter.refundAtEnd(decision, end, args)
+  const end = (aborted: boolean, status?: number) => {
+    ended ??= requestLimiter.refundAtEnd(decision, args, aborted, status)
     return ended
   }
   const signal = signalOf()
-  const onAbort = () => void end({ aborted: true, status: undefined })
+  const onAbort = () => void end(true)
   signal?.addEventListener('abort', onAbort)
   let status = 500
   try {
@@ -86,6 +72,6 @@ export async function runAndRefund<A extends readonly unknown[]>(
   } finally {
     signal?.removeEventListener('abort', onAbort)
     // Awaited, because platforms may stop work that goes on after the response.
-    await end(signal?.aborted ? { aborted: true, status: undefined } : { aborted: false, status })
+    await (signal?.aborted ? end(true) : end(false, status))
   }
 }

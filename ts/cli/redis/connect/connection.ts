@@ -8,7 +8,6 @@ import { clusterOptions, redisEndpointOf } from './endpoint.js'
 import { type MasterNodes, RedisKeyReader } from './key-reader.js'
 import type { RedisOptions } from './options.js'
 
-/** A limiter with any policies. */
 export type CommandLimiter = RateLimiter<string, string, object>
 
 /** A connection to Redis that can read keys and create limiters. */
@@ -21,7 +20,6 @@ export class Connection {
     private readonly options: ConstructorParameters<typeof RedisStore>[0],
   ) {}
 
-  /** Connects. Rejects if Redis cannot be reached. */
   static async open(url: string | undefined, given: RedisOptions, terminal: Terminal): Promise<Connection> {
     const { options, isExposed } = redisEndpointOf(url, given, terminal)
     if (isExposed) {
@@ -45,14 +43,12 @@ export class Connection {
     }
   }
 
-  /** The name of the server for reports. */
   get name(): string {
     const [first = '', ...more] = this.masters.names.map(escapeControls)
     const others = more.length === 0 ? '' : ` and ${more.length} more`
     return this.masters.isCluster ? `cluster of ${first}${others}` : first
   }
 
-  /** The limiter that has the given policies and prefix. */
   limiter({ policies }: LimiterConfig, prefix: string, tag: string | undefined): CommandLimiter {
     if (this.#store === undefined) {
       this.#store = new RedisStore(this.options)
@@ -69,7 +65,6 @@ export class Connection {
   }
 }
 
-/** Connects, runs a function, and closes the connection. */
 export async function withRedis<T>(
   url: string | undefined,
   given: RedisOptions,

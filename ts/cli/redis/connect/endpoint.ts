@@ -4,7 +4,6 @@ import { parseRedisUrl } from '../../../backends/redis/url.js'
 import { environmentError, usageError } from '../../failure.js'
 import type { Terminal } from '../../terminal.js'
 
-/** The options for the address of Redis and for TLS. */
 export interface EndpointOptions {
   readonly urlFile?: string
   readonly sentinel?: string
@@ -17,18 +16,13 @@ export interface EndpointOptions {
   readonly serverName?: string
 }
 
-/** The address of Redis. */
-export interface RedisEndpoint {
+interface RedisEndpoint {
   /** Options for a store. For a cluster they hold only the one node that is known so far. */
   readonly options: RedisStoreOptions
   /** Whether other users of this machine can read the password in the list of processes. */
   readonly isExposed: boolean
 }
-
-/**
- * Reads the address of Redis from the command line, from a file, or from `REDIS_URL`. The list of
- * processes does not show the latter two. No message contains any part of the URL.
- */
+/** Reads the address of Redis from the URL, a file, or `REDIS_URL`. No message contains any part of the URL. */
 export function redisEndpointOf(
   url: string | undefined,
   given: EndpointOptions,
@@ -55,30 +49,21 @@ export function redisEndpointOf(
   const common = { ...login, ...tls, ...(endpoint.database === undefined ? {} : { database: endpoint.database }) }
   const isExposed = url !== undefined && endpoint.password !== undefined
   const natMap = natMapOf(given.nat)
+  const node = { host: address.host, port: address.port }
   if (given.sentinel !== undefined) {
-    const sentinelPassword = REDIS_SENTINEL_PASSWORD || undefined
-    const nodes = [{ host: address.host, port: address.port }]
-    const sentinel = {
-      nodes,
-      name: given.sentinel,
-      ...tls,
-      ...natMap,
-      ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
-    }
+    const ownPassword = REDIS_SENTINEL_PASSWORD ? { password: REDIS_SENTINEL_PASSWORD } : {}
+    const sentinel = { nodes: [node], name: given.sentinel, ...tls, ...natMap, ...ownPassword }
     return { options: { sentinel, ...common }, isExposed }
   }
   if (given.nat !== undefined) {
     const { database: _, ...access } = common
-    return {
-      options: { cluster: { nodes: [{ host: address.host, port: address.port }], ...natMap }, ...access },
-      isExposed,
-    }
+    return { options: { cluster: { nodes: [node], ...natMap }, ...access }, isExposed }
   }
-  const server = address.path === undefined ? { host: address.host, port: address.port } : { path: address.path }
+  const server = address.path === undefined ? node : { path: address.path }
   return { options: { ...server, ...common }, isExposed }
 }
 
-/** The options for a server that has turned out to be a node of a cluster. */
+/** The options for a server that is a node of a cluster. */
 export function clusterOptions(
   options: RedisStoreOptions,
   masters: readonly string[],

@@ -5,32 +5,23 @@ import { targetOf } from '../../../backends/redis/target.js'
 import { translated } from '../../../input/options.js'
 import { environmentError } from '../../failure.js'
 
-/** Longer than the engine's own timeout, so reaching it means that the engine is stuck. */
+/** Longer than the engine's own timeout, for an engine that is stuck. */
 const MAX_READ_MS = 60_000
 
-/**
- * The masters of a server or a cluster. `sizes` is the number of keys of each, or -1 if it is
- * unknown.
- */
+/** The masters of a server or a cluster. `sizes` is the number of keys of each, or -1 if it is unknown. */
 export interface MasterNodes {
   readonly names: readonly string[]
   readonly isCluster: boolean
   readonly sizes: readonly number[]
 }
 
-/** A read that waits for its answer. */
-interface PendingRead {
-  readonly resolve: (read: native.NativeInspectorReply) => void
-  readonly timer: NodeJS.Timeout
-}
-
 /** Reads limiters' keys from Redis. It never writes, and it runs one read at a time. */
 export class RedisKeyReader {
   readonly #native: native.NativeInspector
-  readonly #pending = new Map<number, PendingRead>()
+  /** The reads that wait for their answers, by their ids. */
+  readonly #pending = new Map<number, { resolve(read: native.NativeInspectorReply): void; timer: NodeJS.Timeout }>()
   #nextId = 0
 
-  /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options: RedisStoreOptions, timeoutMs: number) {
     const target = targetOf(options, timeoutMs, timeoutMs)
     this.#native = translated('INVALID_OPTION', 'Redis', () => {
@@ -38,7 +29,6 @@ export class RedisKeyReader {
     })
   }
 
-  /** Connects, and returns the masters. */
   async masters(): Promise<MasterNodes> {
     const { masters, isCluster, sizes } = await this.#read((id) => this.#native.masters(id))
     return { names: masters, isCluster, sizes }
@@ -49,7 +39,6 @@ export class RedisKeyReader {
     return this.#read((id) => this.#native.find(id, query))
   }
 
-  /** Reads a page of the keys of a prefix. */
   page(page: native.NativePageQuery): Promise<native.NativeInspectorReply> {
     return this.#read((id) => this.#native.page(id, page))
   }

@@ -11,7 +11,6 @@ export interface RedisOptions extends EndpointOptions {
   readonly format: 'text' | 'json'
 }
 
-/** The options of the commands on a prefix. */
 export interface RedisCommandOptions extends RedisOptions {
   readonly prefix: string
 }
@@ -23,7 +22,6 @@ REDIS_URL or --url-file, or the password into REDIS_PASSWORD (and REDIS_USERNAME
   For a Redis Cluster, give the URL of any node. With --sentinel, give the URL of a sentinel; the password of the \
 sentinel itself is REDIS_SENTINEL_PASSWORD.`
 
-/** Adds the options of the commands on a prefix. */
 export function withEndpointOptions(command: Command): Command {
   return withRedisOptions(command, () =>
     command.requiredOption(
@@ -34,11 +32,7 @@ export function withEndpointOptions(command: Command): Command {
   )
 }
 
-/**
- * Adds the options of all commands that use Redis.
- *
- * @param addSubject - Adds the options that come after the address in the help.
- */
+/** Adds the options of all commands that use Redis. `addSubject` adds those that follow the address in the help. */
 export function withRedisOptions(command: Command, addSubject: () => void = () => {}): Command {
   command
     .optionsGroup('The limiter:')
@@ -58,17 +52,12 @@ export function withRedisOptions(command: Command, addSubject: () => void = () =
     .option('--cert <file>', "the client's certificate (PEM)")
     .option('--cert-key <file>', "the certificate's private key (PEM)")
     .option('--server-name <name>', "the name that the server's certificate must have")
-    .addOption(
-      new Option('--timeout <duration>', 'maximum time for an answer of Redis')
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
-    )
+    .addOption(durationOption('--timeout <duration>', 'maximum time for an answer of Redis').default(5_000, '5s'))
     .optionsGroup('The output:')
     .addOption(new Option('--format <format>', 'the output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', ENDPOINT_HELP)
 }
 
-/** Adds the options that select a key. */
 export function withKeyOptions(command: Command): Command {
   return command
     .optionsGroup('The key:')
@@ -76,7 +65,6 @@ export function withKeyOptions(command: Command): Command {
     .option('--tag <tag>', 'the tag of the limiter or of the call, if it has one')
 }
 
-/** Adds the options with the limiter's policies. */
 export function withPolicyOptions(command: Command, why: string): Command {
   return command
     .optionsGroup('The policies:')
@@ -85,7 +73,6 @@ export function withPolicyOptions(command: Command, why: string): Command {
     .option('--tier <tier>', 'the tier whose numbers are meant, if the limiter has tiers')
 }
 
-/** The bounds of a scan of a limiter's keys. */
 export interface SampleOptions {
   /** In milliseconds. */
   readonly for: number
@@ -95,27 +82,24 @@ export interface SampleOptions {
   readonly count: number
 }
 
-/** Adds the bounds of a scan of a limiter's keys. */
 export function withSampleOptions(command: Command): Command {
   return command
-    .addOption(
-      new Option('--for <duration>', 'maximum time for scanning keys')
-        .default(5_000, '5s')
-        .argParser(parser(parseDuration)),
+    .addOption(durationOption('--for <duration>', 'maximum time for scanning keys').default(5_000, '5s'))
+    .option(
+      '--sample <keys>',
+      "maximum number of the limiter's keys to read",
+      parser(wholeNumberIn(1, 1_000_000_000)),
+      1_000_000,
     )
-    .addOption(
-      new Option('--sample <keys>', "maximum number of the limiter's keys to read")
-        .default(1_000_000)
-        .argParser(parser(wholeNumberIn(1, 1_000_000_000))),
-    )
-    .addOption(
-      new Option('--count <n>', "keys that a server examines for one page: SCAN's COUNT")
-        .default(1_000)
-        .argParser(parser(wholeNumberIn(10, 10_000))),
+    .option(
+      '--count <n>',
+      "keys that a server examines for one page: SCAN's COUNT",
+      parser(wholeNumberIn(10, 10_000)),
+      1_000,
     )
 }
 
-/** A parser for an option's value. Its errors become usage errors. */
+/** A parser for the value of an option. Its errors become usage errors. */
 export function parser<T>(read: (text: string) => T): (text: string) => T {
   return (text) => {
     try {
@@ -129,12 +113,11 @@ export function parser<T>(read: (text: string) => T): (text: string) => T {
   }
 }
 
-/** Parses a duration into milliseconds. */
-export function parseDuration(text: string): number {
-  return millisOf('INVALID_OPTION', 'it', text)
+/** An option with a duration, in milliseconds. */
+export function durationOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser(parser((text) => millisOf('INVALID_OPTION', 'it', text)))
 }
 
-/** A parser for a whole number in a range. */
 export function wholeNumberIn(least: number, most: number): (text: string) => number {
   return (text) => {
     const number = Number(text)

@@ -5,22 +5,9 @@ import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { environmentError } from '../../failure.js'
 
-/** A chunk of whole lines of a log. */
-export interface LogChunk {
-  /** One character for each byte (latin1). Only the few parts that need it are decoded as UTF-8. */
-  readonly text: string
-  /** Whether the text is ASCII, so that nothing needs decoding. */
-  readonly isAscii: boolean
-  /** Bytes of the file, before decompression, that have been read since the previous chunk. */
-  readonly bytes: number
-}
-
 const CHUNK_BYTES = 1 << 20
 
-/**
- * Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any
- * file.
- */
+/** Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any file. */
 const MAX_LINE_BYTES = 1 << 20
 
 const NEWLINE = 10
@@ -28,13 +15,8 @@ const NEWLINE = 10
 /** The file name that means the standard input. */
 export const STDIN = '-'
 
-/**
- * Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's
- * name.
- *
- * @throws {CommandFailure} if the file cannot be read.
- */
-export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<LogChunk> {
+/** Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's name. */
+export async function* chunksOf(file: string, stdin: Readable) {
   let bytes = 0
   const counted = (chunk: Buffer): Buffer => {
     bytes += chunk.length
@@ -58,11 +40,12 @@ export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<L
   }
 }
 
-function chunkOf(lines: Buffer, bytes: number): LogChunk {
+/** @param bytes - Bytes of the file, before decompression, that have been read since the previous chunk. */
+function chunkOf(lines: Buffer, bytes: number) {
+  // One character for each byte. Only the parts that need it are decoded as UTF-8: none, if the text is ASCII.
   return { text: lines.toString('latin1'), isAscii: isAscii(lines), bytes }
 }
 
-/** The total size of the files in bytes; `undefined` if the standard input is one of them. */
 export async function bytesOf(files: readonly string[]): Promise<number | undefined> {
   let total = 0
   for (const file of files) {

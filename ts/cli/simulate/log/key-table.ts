@@ -1,3 +1,4 @@
+import { grown } from './grown.js'
 import { isKey, type KeySpec } from './key.js'
 import type { LogLine } from './line.js'
 
@@ -8,24 +9,19 @@ const INITIAL_CAPACITY = 1_024
 
 /** Numbers the keys of a log from 1, and counts the requests of each. */
 export class KeyTable {
-  /** The keys, by their number. */
   readonly keys: string[] = ['']
-  /** The requests of each key, by its number. */
   requests = new Float64Array(INITIAL_CAPACITY)
-  /** The number of keys that exceed the length which tollgate accepts. */
   tooLong = 0
   /** The numbers of the keys, by their text in the log. */
   readonly #byText = new Map<string, number>()
   readonly #byKey = new Map<string, number>()
 
   constructor(readonly spec: KeySpec) {}
-
   /** The number of keys. */
   get size(): number {
     return this.keys.length - 1
   }
 
-  /** The number of a line's key. */
   of(line: LogLine): number {
     const key = this.spec.read(line)
     if (key === undefined) {
@@ -44,7 +40,7 @@ export class KeyTable {
     if (number === undefined) {
       number = this.keys.length
       this.keys.push(copied(key))
-      this.#grow(number)
+      this.requests = grown(this.requests, number)
       if (key !== text) {
         this.#byKey.set(copied(key), number)
       }
@@ -52,20 +48,9 @@ export class KeyTable {
     this.#byText.set(copied(text), number)
     return number
   }
-
-  #grow(number: number): void {
-    if (number >= this.requests.length) {
-      const grown = new Float64Array(this.requests.length * 2)
-      grown.set(this.requests)
-      this.requests = grown
-    }
-  }
 }
 
-/**
- * Copies a text into memory of its own: a substring would keep its whole parent alive, here a
- * megabyte of the log.
- */
+/** Copies a text into memory of its own: a substring would keep its parent alive, here a megabyte of the log. */
 function copied(text: string): string {
   return LATIN1.test(text)
     ? Buffer.from(text, 'latin1').toString('latin1')

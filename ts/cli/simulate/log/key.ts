@@ -1,10 +1,10 @@
+import { isTooLong } from '../../../input/keys.js'
 import { ipKey } from '../../../middleware/shared/ip-key.js'
 import { asUsageError, usageError } from '../../failure.js'
 import { FIELDS, type LogField, type LogLine } from './line.js'
 
-/** The parsed `--key`: one part, or several joined by `+`. */
+/** The parsed `--key`. */
 export interface KeySpec {
-  /** The text of the option. */
   readonly text: string
   /** The key of a line; `undefined` if a part is missing. */
   read(line: LogLine): string | undefined
@@ -21,13 +21,7 @@ type KeyPartReader = (line: LogLine) => string | undefined
 /** Separates the parts of a key. It cannot occur in a field: servers escape control characters. */
 const SEPARATOR = '\u001f'
 
-/** The maximum length of a key, in bytes of UTF-8. */
-const MAX_KEY_BYTES = 1_024
-
-/**
- * @param ipv6Prefix - The leading bits of an IPv6 address that make a key, as in the middleware.
- * @throws {CommandFailure}
- */
+/** `ipv6Prefix`: the leading bits of an IPv6 address that make a key, as in the middleware. */
 export function keySpecOf(text: string, ipv6Prefix: number): KeySpec {
   const texts = partsOf(text)
   const parts = texts.map((part) => partOf(part))
@@ -49,9 +43,8 @@ export function keySpecOf(text: string, ipv6Prefix: number): KeySpec {
   }
 }
 
-/** Whether tollgate accepts a text as a key. */
 export function isKey(key: string): boolean {
-  return key !== '' && (key.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(key) <= MAX_KEY_BYTES)
+  return key !== '' && !isTooLong(key)
 }
 
 /** Splits at `+`, except inside a regular expression. */
@@ -94,10 +87,7 @@ function unchanged(key: string): string {
   return key
 }
 
-/**
- * The network of an IPv6 address, as in the middleware. Other texts, such as a host name, stay
- * unchanged.
- */
+/** The network of an IPv6 address, as in the middleware. Other texts, such as a host name, stay unchanged. */
 function network(ip: string, prefix: number): string {
   if (!ip.includes(':')) {
     return ip
@@ -109,7 +99,6 @@ function network(ip: string, prefix: number): string {
   }
 }
 
-/** Validates `--ipv6-prefix`. */
 export function prefixOf(bits: number): number {
   asUsageError('--ipv6-prefix', () => ipKey('::1', { prefix: bits }))
   return bits

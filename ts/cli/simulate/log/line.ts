@@ -20,10 +20,7 @@ export const FIELDS = [
 
 export type LogField = (typeof FIELDS)[number]
 
-/**
- * The names of these fields in JSON logs of common servers and proxies. The first that exists is
- * used.
- */
+/** The names of these fields in JSON logs of common servers and proxies. The first that exists is used. */
 const JSON_NAMES: Readonly<Record<LogField | 'time', readonly string[]>> = {
   time: ['time', 'timestamp', '@timestamp', 'ts', 'time_iso8601', 'time_local', 'msec', 'date', 'StartUTC'],
   ip: ['ip', 'remote_addr', 'remoteAddress', 'client_ip', 'clientIp', 'remote_ip', 'ClientHost', 'request.remote_ip'],
@@ -45,33 +42,23 @@ const PATHS = Object.fromEntries(
 
 const NON_ASCII = /[\x80-\xff]/
 const BRACE = 123
-const BRACKET = 91
-const DASH = 45
 const SPACE = 32
 const BACKSLASH = 92
 
-/**
- * The current line of a log. One object is reused for all lines: it stores positions, and creates
- * strings only for the fields that are requested.
- */
+/** The current line of a log. One object is reused for all lines. It creates strings only for the requested fields. */
 export class LogLine {
   /** Epoch milliseconds. */
   time = 0
-  /** The reason why the line could not be read. */
   reason = ''
   #text = ''
   #start = 0
   #end = 0
   #isAscii = true
-  /**
-   * The end of the address; the bracket before the time; the bounds of the request inside its
-   * quotes.
-   */
+  /** The end of the address; the bracket before the time; the bounds of the request inside its quotes. */
   #hostEnd = 0
   #bracket = 0
   #requestStart = 0
   #requestEnd = 0
-  /** The object of a JSON line. */
   #object: object | undefined
   readonly #isJson: (text: string, start: number) => boolean
   readonly #timePaths: readonly (readonly string[])[]
@@ -82,10 +69,7 @@ export class LogLine {
     this.#timePaths = timeField === undefined ? PATHS.time : [timeField.split('.')]
   }
 
-  /**
-   * Reads the line from `start` to `end`. Returns false and sets {@link reason} if it cannot be
-   * read.
-   */
+  /** Reads the line from `start` to `end`. Returns false and sets {@link reason} if it cannot be read. */
   read(text: string, start: number, end: number, isAscii: boolean): boolean {
     this.#text = text
     this.#start = start
@@ -94,7 +78,6 @@ export class LogLine {
     return this.#isJson(text, start) ? this.#readJson() : this.#readCommon()
   }
 
-  /** A field; `undefined` if the line does not have it. */
   field(name: LogField): string | undefined {
     return this.#object === undefined ? this.#commonField(name) : this.#jsonField(this.#object, name)
   }
@@ -104,20 +87,17 @@ export class LogLine {
     return this.#object === undefined ? undefined : textOf(valueAt(this.#object, path))
   }
 
-  /** The whole line. */
   get whole(): string {
     return this.#part(this.#start, this.#end)
   }
 
-  /**
-   * `host ident user [time] "request" status bytes`; anything may follow. Combined logs have two
-   * more fields.
-   */
+  /** `host ident user [time] "request" status bytes`; anything may follow. Combined logs have two more fields. */
   #readCommon(): boolean {
     this.#object = undefined
     const text = this.#text
     const hostEnd = text.indexOf(' ', this.#start)
-    const bracket = hasNoUser(text, hostEnd) ? hostEnd + 5 : this.#bracketFrom(hostEnd)
+    // Most lines have no ident and no user.
+    const bracket = text.startsWith(' - - [', hostEnd) ? hostEnd + 5 : this.#bracketFrom(hostEnd)
     if (hostEnd <= this.#start || bracket < hostEnd || bracket >= this.#end) {
       return this.#fail('neither JSON nor the common log format: no [time]')
     }
@@ -162,10 +142,7 @@ export class LogLine {
     }
   }
 
-  /**
-   * The next bracket after a space. It searches only this line: the rest of the chunk may have many
-   * lines and no bracket.
-   */
+  /** The next bracket after a space. It searches only this line: a chunk may have many lines and no bracket. */
   #bracketFrom(start: number): number {
     const found = start < 0 || start >= this.#end ? -1 : this.#text.substring(start, this.#end).indexOf(' [')
     return found < 0 ? -1 : start + found + 1
@@ -219,7 +196,6 @@ export class LogLine {
     return this.#part(this.#requestEnd, this.#end).split(' ', number)[number - 1] ?? ''
   }
 
-  /** The quoted field at a position after the request. */
   #quoted(number: number): string {
     let end = this.#requestEnd
     let start = end
@@ -256,17 +232,6 @@ export class LogLine {
     this.reason = reason
     return false
   }
-}
-
-/** Whether ` - - [` follows: no ident and no user, as in most lines. */
-function hasNoUser(text: string, end: number): boolean {
-  return (
-    text.charCodeAt(end + 1) === DASH &&
-    text.charCodeAt(end + 2) === SPACE &&
-    text.charCodeAt(end + 3) === DASH &&
-    text.charCodeAt(end + 4) === SPACE &&
-    text.charCodeAt(end + 5) === BRACKET
-  )
 }
 
 /** The position of the closing quote. Servers write quotes inside the text as `\"`. */

@@ -1,31 +1,23 @@
-/**
- * Receives a request: its time in epoch milliseconds, its cost, and the numbers of its keys, one
- * for each kind of key.
- */
+import { grown } from './grown.js'
+
+/** Receives a request: its time in epoch milliseconds, its cost, and from `start` on the numbers of its keys. */
 export type RequestSink = (time: number, cost: number, keys: Uint32Array, start: number) => void
 
 /** The number of requests that are collected before they are sorted. */
 const BATCH = 1 << 16
 
-/**
- * The maximum number of buffered requests. If more arrive within the window, the older half is
- * replayed early.
- */
+/** The maximum number of buffered requests. If more arrive within the window, the older half is replayed early. */
 const MAX_BUFFERED = 1 << 22
 
 /**
  * Sorts requests by their times.
  *
- * Servers log a request when it ends, some of them with the time at which it started, so the lines
- * of a log are out of order by up to the duration of a request. Requests that are at most `window`
- * behind the newest are sorted; requests with equal times keep the order of the log. A request that
- * is further behind is replayed at the end of the window, because a limiter's clock never goes
- * back.
- *
- * The buffer holds the requests of one window, whatever the length of the log.
+ * Servers log a request when it ends, some of them with the time at which it started, so the lines of a log are out of
+ * order by up to the duration of a request. Requests that are at most `window` behind the newest are sorted; requests
+ * with equal times keep the order of the log. A request that is further behind is replayed at the end of the window,
+ * because a limiter's clock never goes back. The buffer holds the requests of one window.
  */
 export class ReorderBuffer {
-  /** Requests whose line comes after a line with a newer time. */
   disordered = 0
   /** Those of them that were outside the window. */
   late = 0
@@ -41,10 +33,7 @@ export class ReorderBuffer {
   #sortAt = BATCH
   #isSorted = true
 
-  /**
-   * @param window - Milliseconds.
-   * @param kinds - The number of keys of a request.
-   */
+  /** `window` is in milliseconds; `kinds` is the number of keys of a request. */
   constructor(
     readonly window: number,
     readonly kinds: number,
@@ -85,13 +74,11 @@ export class ReorderBuffer {
     return !isLate
   }
 
-  /** Emits all buffered requests. */
   end(): void {
     this.#sort()
     this.#emit(this.#length)
   }
 
-  /** Emits the requests that no later line can precede. */
   #release(): void {
     this.#sort()
     let count = this.#countUntil(this.#horizon)
@@ -102,10 +89,11 @@ export class ReorderBuffer {
     }
     this.#emit(count)
     this.#sortAt = this.#length + Math.max(this.batch, this.#length)
-    this.#reserve(this.#sortAt)
+    this.#times = grown(this.#times, this.#sortAt)
+    this.#costs = grown(this.#costs, this.#sortAt)
+    this.#keys = grown(this.#keys, this.#sortAt * this.kinds)
   }
 
-  /** The number of requests up to a time. */
   #countUntil(time: number): number {
     let low = 0
     let high = this.#length
@@ -151,18 +139,5 @@ export class ReorderBuffer {
       }
     })
     this.#isSorted = true
-  }
-
-  #reserve(length: number): void {
-    if (length > this.#times.length) {
-      const size = length * 2
-      const [times, costs, keys] = [this.#times, this.#costs, this.#keys]
-      this.#times = new Float64Array(size)
-      this.#costs = new Float64Array(size)
-      this.#keys = new Uint32Array(size * this.kinds)
-      this.#times.set(times)
-      this.#costs.set(costs)
-      this.#keys.set(keys)
-    }
   }
 }

@@ -1,9 +1,5 @@
-/**
- * Parses the times of logs into epoch milliseconds, with fractions if the log has them. An invalid
- * time is `NaN`.
- */
+/** Times of logs in epoch milliseconds, with fractions if the log has them. An invalid time is `NaN`. */
 
-/** The months, by a number made of the character codes of their three letters. */
 const MONTHS = new Map(
   ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'].map((name, month) => [
     monthCode(name, 0),
@@ -18,10 +14,8 @@ let lastDate = -1
 let lastDateMs = 0
 
 /**
- * Parses a time of the common log format, `10/Oct/2000:13:55:36 -0700`, that starts at `start`.
- *
- * It reads single characters in place: creating a string for the time of each line would take
- * longer than the rest of the parsing.
+ * Parses a time of the common log format, `10/Oct/2000:13:55:36 -0700`, that starts at `start`. It reads single
+ * characters in place: a string for the time of each line would take longer than the rest of the parsing.
  */
 export function clfTime(text: string, start: number): number {
   const day = twoDigits(text, start)
@@ -39,8 +33,7 @@ export function clfTime(text: string, start: number): number {
     text.charCodeAt(start + 17) === COLON &&
     text.charCodeAt(start + 20) === SPACE
   const sign = signOf(text.charCodeAt(start + 21))
-  // A second of 60 is a leap second. A character that is not a digit gives NaN, and all comparisons
-  // with NaN are false.
+  // A second of 60 is a leap second. A character that is not a digit gives NaN, which no comparison accepts.
   if (!isFramed || month === undefined || !(hour < 24 && minute < 60 && second <= 60 && zone < 1_440)) {
     return Number.NaN
   }
@@ -81,9 +74,8 @@ const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\d*
 const NUMBER = /^\d{1,19}(\.\d+)?$/
 
 /**
- * Parses the time field of a JSON line: ISO 8601 (UTC without a zone), the common log format, or a
- * number since 1970. The size of a number tells seconds, milliseconds, microseconds and nanoseconds
- * apart.
+ * Parses the time field of a JSON line: ISO 8601 (UTC without a zone), the common log format, or a number since 1970 in
+ * seconds, milliseconds, microseconds or nanoseconds, by its size.
  */
 export function timeOfField(value: unknown): number {
   if (typeof value === 'number') {
@@ -127,14 +119,4 @@ function millisOfNumber(number: number): number {
     return Math.round(number * 1_000_000) / 1_000
   }
   return number < 1e14 ? number : number < 1e17 ? number / 1_000 : Math.round(number / 1_000) / 1_000
-}
-
-/** A time for reports, to the second: `2026-01-31 23:59:59`, in UTC. */
-export function shownTime(millis: number): string {
-  return new Date(millis).toISOString().slice(0, 19).replace('T', ' ')
-}
-
-/** The start of the minute that contains a time. */
-export function minuteOf(millis: number): number {
-  return millis - (millis % 60_000)
 }

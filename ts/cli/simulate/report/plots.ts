@@ -1,15 +1,12 @@
-/**
- * Draws the plots of a report in the browser. The program and its library are bundled into the page
- * together with the data, so the page loads nothing.
- */
+/** Draws the plots of a report in the browser. The page contains this program and its data, and loads nothing. */
 import uPlot from 'uplot'
+import { shownTime } from '../../format.js'
 
 /** The data in the page. Times are epoch milliseconds. */
 export interface PlotData {
   readonly from: number
   readonly stepMs: number
   readonly requests: readonly number[]
-  /** Refused requests, by the index of the policy. */
   readonly refused: readonly (readonly number[])[]
 }
 
@@ -35,7 +32,7 @@ function drawAll(): void {
   }
 }
 
-/** Draws all requests, and the admitted ones in front: the visible rest was refused. */
+/** Draws all requests, and the admitted ones in front of them. The visible rest was refused. */
 function requestsPlot(element: HTMLElement, counts: readonly number[]): uPlot {
   const admitted = requests.map((count, interval) => count - (counts[interval] ?? 0))
   const refusedOf = (plot: uPlot, interval: number | null) =>
@@ -82,7 +79,10 @@ function draw(element: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedD
         values: (_, splits) => splits.map((count) => (Number.isInteger(count) ? shown(count) : '')),
       },
     ],
-    series: [{ label: 'from', value: (_, seconds) => (seconds === null ? '–' : shownTime(seconds)) }, ...series],
+    series: [
+      { label: 'from', value: (_, seconds) => (seconds === null ? '–' : shownTime(seconds * 1_000)) },
+      ...series,
+    ],
     cursor: { y: false },
   }
   return new uPlot(options, data, element)
@@ -98,14 +98,9 @@ function bars(label: string, fill: string): uPlot.Series {
   }
 }
 
-/** 2026-01-31 23:59:59, in UTC. */
-function shownTime(seconds: number): string {
-  return new Date(seconds * 1_000).toISOString().slice(0, 19).replace('T', ' ')
-}
-
 /** The label of a tick: the time of day, and the date where it changes. */
 function tick(seconds: number, step: number, isFirst: boolean): string {
-  const [date = '', clock = ''] = shownTime(seconds).split(' ')
+  const [date = '', clock = ''] = shownTime(seconds * 1_000).split(' ')
   if (step >= 86_400) {
     return date
   }

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { formatLength } from '../../format.js'
-import { escapeControls, grouped } from '../../terminal.js'
-import { shownTime } from '../log/times.js'
+import { formatLength, formatNumber, shownTime } from '../../format.js'
+import { escapeControls } from '../../terminal.js'
 import type { PeakReport } from '../peaks.js'
 import type { PlotData } from './plots.js'
 import type { KeyReport, PolicyReport, SimulationReport } from './report.js'
@@ -19,11 +18,7 @@ import {
   warningsOf,
 } from './report-text.js'
 
-/**
- * The report as one HTML page with the script of its plots. The page loads nothing. Its
- * Content-Security-Policy makes the browser enforce that, and blocks any other script, whatever the
- * log contains.
- */
+/** The report as one HTML page. Its Content-Security-Policy blocks other scripts, whatever the log contains. */
 export function htmlReport(report: SimulationReport): string {
   const script = asset('report.js')
   const style = asset('report.css')
@@ -62,7 +57,7 @@ ${nextSection(report)}
 `
 }
 
-/** The result of each policy in a sentence, and the plot of the peaks that answers "which number?". */
+/** The result of each policy in a sentence, and the plot of the peaks, which shows the effect of each limit. */
 function summarySection(report: SimulationReport): string {
   const { policies, suggestions, peaks, keys } = report
   const results = policies.map((policy) => {
@@ -91,7 +86,7 @@ function peakPlot(peak: PeakReport, by: string): string {
   const rows = limits.map(({ limit, keys: above }) => {
     const share = above / keys
     const isGap = gap !== null && limit >= gap.from && limit <= gap.to
-    return `<tr${isGap ? ' class="gap"' : ''}><th scope="row">${grouped(limit)}</th><td class="number">${percent(share)}</td><td class="bar"><i style="width: ${100 * share}%" aria-hidden="true"></i></td></tr>`
+    return `<tr${isGap ? ' class="gap"' : ''}><th scope="row">${formatNumber(limit)}</th><td class="number">${percent(share)}</td><td class="bar"><i style="width: ${100 * share}%" aria-hidden="true"></i></td></tr>`
   })
   return `<h3>${escapeHtml(title)}</h3>
 <div class="dim">${escapeHtml(peaksSpread(peak))}</div>
@@ -122,7 +117,7 @@ function policySection(policy: PolicyReport, index: number, interval: string): s
   const own =
     text.length === 1 && text[0] === name ? '' : `<div><code>${escapeHtml(text.join('\n'), true)}</code></div>`
   const more =
-    refusedKeys > keys.length ? `<p class="dim">And ${grouped(refusedKeys - keys.length)} more keys.</p>` : ''
+    refusedKeys > keys.length ? `<p class="dim">And ${formatNumber(refusedKeys - keys.length)} more keys.</p>` : ''
   const plots =
     policy.requests === 0 ? '' : plot('requests', 'Requests', index, interval) + refusedPlot(policy, index, interval)
   return `<section>
@@ -157,7 +152,7 @@ function keysTable(keys: readonly KeyReport[]): string {
       percent(refused / requests),
       shownTime(first as number),
       shownTime(last as number),
-      `${shownTime(worstMinute?.at as number).slice(0, 16)}: ${grouped(worstMinute?.refused as number)}`,
+      `${shownTime(worstMinute?.at as number).slice(0, 16)}: ${formatNumber(worstMinute?.refused as number)}`,
     ]
     return `<tr>${cells.map(cell).join('')}</tr>`
   })
@@ -168,7 +163,7 @@ function keysTable(keys: readonly KeyReport[]): string {
 
 function cell(value: string | number): string {
   if (typeof value === 'number') {
-    return `<td class="number">${grouped(value)}</td>`
+    return `<td class="number">${formatNumber(value)}</td>`
   }
   return value.endsWith(' %') ? `<td class="number">${value}</td>` : `<td>${escapeHtml(value)}</td>`
 }

@@ -1,18 +1,14 @@
-import { formatLength } from '../../format.js'
+import { formatLength, formatNumber, shownTime } from '../../format.js'
 import { formatPolicyCode } from '../../policy-text.js'
-import { escapeControls, grouped, type Paint, plain, shortened, table } from '../../terminal.js'
-import { shownTime } from '../log/times.js'
+import { escapeControls, type Paint, plain, shortened, table } from '../../terminal.js'
 import type { PeakReport } from '../peaks.js'
 import type { Suggestion } from '../suggest.js'
 import type { PolicyReport, SimulationReport } from './report.js'
 
-/** The width of the longest bar. */
 const BAR_COLUMNS = 30
 
-/** The maximum width of a key in a table. */
 const KEY_COLUMNS = 48
 
-/** The report as text for a terminal. */
 export function textReport(report: SimulationReport, paint: Paint = plain, columns?: number): string {
   const policies = report.policies.map((policy) => policyText(policy, paint, columns))
   const parts = [
@@ -25,14 +21,12 @@ export function textReport(report: SimulationReport, paint: Paint = plain, colum
   return parts.filter((part) => part !== '').join('\n')
 }
 
-/** The first lines: a summary of the log and its warnings. */
 function head(report: SimulationReport, paint: Paint): string {
   const [summary = '', ...more] = headline(report)
   const warnings = warningsOf(report).map((warning) => paint('yellow', warning))
   return [paint('bold', summary), ...more, ...warnings].map((line) => `${line}\n`).join('')
 }
 
-/** All policies in a table, if there are several. */
 function comparison({ policies }: SimulationReport, paint: Paint, columns?: number): string {
   if (policies.length < 2) {
     return ''
@@ -53,7 +47,7 @@ function refusedShare(share: number, paint: Paint): string {
   return share === 0 ? paint('green', percent(share)) : paint(share < 0.01 ? 'yellow' : 'red', percent(share))
 }
 
-/** A summary of the log, in lines. The HTML report uses it, too. */
+/** A summary of the log, in lines. The HTML report uses it, and the other exports of this file, too. */
 export function headline({ files, lines, requests, from, to, keys }: SimulationReport): string[] {
   const kinds = keys.map(({ by, keys }) => `${counted(keys, 'key')} (${escapeControls(by)})`).join(', ')
   const summary = `${files.map(escapeControls).join(', ')}: ${counted(requests, 'request')} in ${counted(lines, 'line')}, ${kinds}`
@@ -62,14 +56,14 @@ export function headline({ files, lines, requests, from, to, keys }: SimulationR
     : [summary, `${shownTime(from)} to ${shownTime(to)} UTC (${formatLength(to - from)})`]
 }
 
-/** Warnings about the log, one for each kind of problem. The HTML report uses them, too. */
+/** Warnings about the log, one for each kind of problem. */
 export function warningsOf({ broken, order, keys, withoutCost, lines }: SimulationReport): string[] {
   const warnings: string[] = []
   if (broken.lines > 0) {
     const listed = broken.first.map(({ file, line, reason }) => `  ${file}:${line}: ${reason}`)
-    const more = broken.lines > listed.length ? [`  and ${grouped(broken.lines - listed.length)} more`] : []
+    const more = broken.lines > listed.length ? [`  and ${formatNumber(broken.lines - listed.length)} more`] : []
     warnings.push(
-      [`${counted(broken.lines, 'line')} of ${grouped(lines)} could not be read:`, ...listed, ...more]
+      [`${counted(broken.lines, 'line')} of ${formatNumber(lines)} could not be read:`, ...listed, ...more]
         .map(escapeControls)
         .join('\n'),
     )
@@ -102,7 +96,7 @@ function orderWarning({ disordered, furthestMs, late, firstLate, windowMs }: Sim
   }
   const first = escapeControls(`${firstLate.file}:${firstLate.line}`)
   const rule = `more than ${formatLength(windowMs)} behind, and were replayed at the end of that window, as a limiter's clock never goes back`
-  return `${behind}: they were sorted, except\n  ${grouped(late)} that were ${rule} (first: ${first}).\n  --reorder sets the window.`
+  return `${behind}: they were sorted, except\n  ${formatNumber(late)} that were ${rule} (first: ${first}).\n  --reorder sets the window.`
 }
 
 function policyText(policy: PolicyReport, paint: Paint, columns?: number): string {
@@ -114,7 +108,6 @@ function policyText(policy: PolicyReport, paint: Paint, columns?: number): strin
   return `${paint('bold', escapeControls(name))}\n${own}${result.join('')}${table}`
 }
 
-/** The result of a policy, in lines. The HTML report uses it, too. */
 export function resultLines({
   requests,
   refused,
@@ -129,13 +122,13 @@ export function resultLines({
   if (first === null || last === null || worstMinute === null) {
     return [`would have refused none of ${counted(requests, 'request')}`]
   }
-  const summary = `would have refused ${grouped(refused)} of ${counted(requests, 'request')} (${percent(share)}), of ${counted(refusedKeys, 'key')}`
-  const when = `first ${shownTime(first)}, last ${shownTime(last)}, worst minute ${shownTime(worstMinute.at).slice(0, 16)} with ${grouped(worstMinute.refused)}`
+  const summary = `would have refused ${formatNumber(refused)} of ${counted(requests, 'request')} (${percent(share)}), of ${counted(refusedKeys, 'key')}`
+  const when = `first ${shownTime(first)}, last ${shownTime(last)}, worst minute ${shownTime(worstMinute.at).slice(0, 16)} with ${formatNumber(worstMinute.refused)}`
   const limits = Object.entries(byLimit)
   const by =
-    limits.length < 2 ? '' : `; by limit: ${limits.map(([name, count]) => `${name} ${grouped(count)}`).join(', ')}`
+    limits.length < 2 ? '' : `; by limit: ${limits.map(([name, count]) => `${name} ${formatNumber(count)}`).join(', ')}`
   const impossibleText =
-    impossible === 0 ? '' : `; ${grouped(impossible)} of them cost more than the limit, and could never pass`
+    impossible === 0 ? '' : `; ${formatNumber(impossible)} of them cost more than the limit, and could never pass`
   return [summary, `${when}${by}${impossibleText}`]
 }
 
@@ -160,7 +153,7 @@ function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint, columns?: 
   return table([head, ...rows], { columns, cut: [0], omit: [5, 4, 6, 7] }) + more
 }
 
-/** The peaks of the keys: what a limit in every window would separate. */
+/** The peaks of the keys, with limits that separate some keys from the rest. */
 function peaksText({ peaks, keys: [by] }: SimulationReport, paint: Paint): string {
   return peaks
     .filter(({ keys }) => keys > 0)
@@ -178,14 +171,12 @@ function peakText(report: PeakReport, by: string, paint: Paint): string {
   return `${title}\n  ${peaksSpread(report)}\n${table([head, ...rows])}  ${paint('bold', peaksAdvice(report))}\n`
 }
 
-/** The title of the peaks. The HTML report uses it and the next two, too. */
 export function peaksTitle({ windowMs }: PeakReport, by: string): string {
   return `the most requests of a key (${escapeControls(by)}) in any ${formatLength(windowMs)}`
 }
 
-/** The distribution of the peaks. */
 export function peaksSpread({ keys, quantiles: { p50, p90, p99, max } }: PeakReport): string {
-  return `half of ${counted(keys, 'key')} at most ${grouped(p50)}, 90 % at most ${grouped(p90)}, 99 % at most ${grouped(p99)}, the largest ${grouped(max)}`
+  return `half of ${counted(keys, 'key')} at most ${formatNumber(p50)}, 90 % at most ${formatNumber(p90)}, 99 % at most ${formatNumber(p99)}, the largest ${formatNumber(max)}`
 }
 
 /** The limits that separate some keys from the rest. */
@@ -193,8 +184,8 @@ export function peaksAdvice({ windowMs, keys, gap }: PeakReport): string {
   if (gap === null) {
     return 'no limit separates some keys clearly from the rest'
   }
-  const others = `, and none of the other ${grouped(keys - gap.keys)}`
-  return `any limit from ${grouped(gap.from)} to ${grouped(gap.to)} in every ${formatLength(windowMs)} refuses ${counted(gap.keys, 'key')}${others}`
+  const others = `, and none of the other ${formatNumber(keys - gap.keys)}`
+  return `any limit from ${formatNumber(gap.from)} to ${formatNumber(gap.to)} in every ${formatLength(windowMs)} refuses ${counted(gap.keys, 'key')}${others}`
 }
 
 function suggestionsText(report: SimulationReport, paint: Paint): string {
@@ -210,10 +201,7 @@ function suggestionsText(report: SimulationReport, paint: Paint): string {
   return `${blocks.join('')}\nin code:\n${code}\nto check ${next.code.length === 1 ? 'it' : 'them'}:\n  ${next.command}\n`
 }
 
-/**
- * The code of the suggested policies, and the command that verifies them; `undefined` if none was
- * found. The HTML report uses it, too.
- */
+/** The code of the suggested policies, and the command that verifies them; `undefined` if none was found. */
 export function nextSteps({
   suggestions,
   files,
@@ -236,13 +224,11 @@ export function nextSteps({
   }
 }
 
-/** A word of a command line, in quotes if a shell would change it. */
 function shellWord(text: string): string {
   const word = escapeControls(text)
   return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** The result of a search, in lines. The HTML report uses it, too. */
 export function suggestionLines({
   name,
   goal,
@@ -258,7 +244,7 @@ export function suggestionLines({
     return [`to refuse ${goalText} by ${escapeControls(name)}:`, 'no valid number is large enough']
   }
   const does = `refuses ${counted(refused, 'request')} (${percent(refusedShare)}), of ${counted(refusedKeys, 'key')}`
-  const search = tooSmall === null ? 'the smallest possible number' : `${grouped(tooSmall)} refuses more`
+  const search = tooSmall === null ? 'the smallest possible number' : `${formatNumber(tooSmall)} refuses more`
   return [
     `to refuse ${goalText} by ${escapeControls(name)}:`,
     escapeControls(text),
@@ -274,5 +260,5 @@ export function percent(share: number): string {
 
 /** `1 line`, `2,000 lines`. */
 function counted(count: number, noun: string): string {
-  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`
+  return `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`
 }

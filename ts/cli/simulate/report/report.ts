@@ -15,16 +15,13 @@ export interface RefusalsReport {
   readonly worstMinute: { readonly at: number; readonly refused: number } | null
 }
 
-/** A key with refused requests. */
 export interface KeyReport extends RefusalsReport {
   readonly key: string
   /** The kind of key, as in `--key`; `global` for a limit on all calls together. */
   readonly by: string
-  /** The requests of this key. */
   readonly requests: number
 }
 
-/** The result of a policy. */
 export interface PolicyReport extends RefusalsReport {
   readonly name: string
   /** The policy as text: one line for each of several. */
@@ -36,7 +33,6 @@ export interface PolicyReport extends RefusalsReport {
   readonly share: number
   /** Refused requests whose cost exceeds the limit. They would be refused at any time. */
   readonly impossible: number
-  /** Refusals by the name of the limit. */
   readonly byLimit: { readonly [limit: string]: number }
   readonly refusedKeys: number
   /** The keys with the most refusals, in descending order. */
@@ -77,7 +73,7 @@ export interface SimulationReport {
   readonly timeline: { readonly from: number; readonly stepMs: number; readonly requests: readonly number[] }
 }
 
-/** Creates the report of a replay. `top` is the number of keys that it lists for each policy. */
+/** The report of a replay. `top` is the number of keys that it lists for each policy. */
 export function reportOf(
   files: readonly string[],
   { summary, order, tables, timeline }: ReplayResult,

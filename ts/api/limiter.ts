@@ -1,6 +1,5 @@
-import { openBackend } from '../backends/fallback/on-store-failure.js'
 import { type LimiterBackend, Store, type TakeManyResults, takeManyResultsOf } from '../backends/limiter-backend.js'
-import { openLocalBackend } from '../backends/local/open.js'
+import { openBackend } from '../backends/open.js'
 import { appliedBy, type Charge, type Operation, type RefundOperation } from '../backends/operation.js'
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
@@ -19,7 +18,6 @@ import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision, PolicyNumbers } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
-import { addForeignMethods, FOREIGN_LIMITER_METHODS } from './foreign-methods.js'
 import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
@@ -104,9 +102,7 @@ export class Limiter {
       const opened = this.#ownedStore?.store ?? (store as Store)
       this.storeKind = opened.address === undefined ? 'embedded' : 'redis'
       this.#tiers = new TierBackends(written, (policySet) =>
-        openLocalBackend(opened, policySet, local, (policySet) =>
-          openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
-        ),
+        openBackend(opened, policySet, { prefix, tag, onStoreFailure, local }),
       )
       this.#backend = this.#tiers.first
       const { waitingTime } = opened
@@ -428,8 +424,6 @@ export class Limiter {
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
 }
-
-addForeignMethods(Limiter.prototype, 'RateLimiter', FOREIGN_LIMITER_METHODS)
 
 /** Whether any of several calls was charged. */
 function chargedBy(results: TakeManyResults): boolean | 'unknown' {

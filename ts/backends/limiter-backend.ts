@@ -1,6 +1,5 @@
 import type { Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
-import { addForeignMethods, FOREIGN_STORE_METHODS } from '../api/foreign-methods.js'
 import type { Keys } from '../input/keys.js'
 import { realTime, type WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -8,7 +7,14 @@ import type { Engine } from './engine.js'
 import type { Operation, OperationResult, ScheduledReservation } from './operation.js'
 
 /**
- * One limiter's keys on one store: the operations that a limiter calls.
+ * One limiter's keys on one store: the operations that a limiter calls. On the embedded store it is a
+ * `MemoryBackend`, which calls the engine. Over Redis `openBackend` makes a stack, in which each backend
+ * asks the next one:
+ *
+ * 1. `LocalBackend`, with the option `local`: answers by a lease or a cached refusal.
+ * 2. `FallbackBackend`, with `onStoreFailure`: answers by an `EmbeddedShare` or `FixedResponses` if the
+ *    store fails.
+ * 3. `RedisBackend`: puts calls into the queue of the prefix, which the `Batcher` of the store sends.
  *
  * The backend checks string keys, because their length in bytes is known only when the store
  * encodes them. The limiter has checked costs, units and times. Operations on one key take effect
@@ -73,11 +79,6 @@ export interface LeasesHeld {
   readonly units: number
 }
 
-/** The leases of a limiter. */
-export interface LeaseHolder {
-  readonly held: LeasesHeld
-}
-
 /** The decision or error of each key. */
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
@@ -117,7 +118,7 @@ export abstract class Store {
    *
    * @internal
    */
-  readonly leases = new Set<LeaseHolder>()
+  readonly leases = new Set<{ readonly held: LeasesHeld }>()
 
   /** @internal */
   protected get leasesHeld(): LeasesHeld {
@@ -139,5 +140,3 @@ export abstract class Store {
    */
   abstract open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): LimiterBackend
 }
-
-addForeignMethods(Store.prototype, 'A store', FOREIGN_STORE_METHODS)

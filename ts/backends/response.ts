@@ -1,6 +1,6 @@
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
-import { notAStringError } from '../input/keys.js'
+import { MAX_KEY_BYTES, notAStringError } from '../input/keys.js'
 import { utf8Length } from '../input/utf8.js'
 import { FAILURE_CODES, STATUS_CODES } from './protocol.js'
 
@@ -119,7 +119,7 @@ export function errorOfCode(code: number, key: unknown): TollgateError {
       return new TollgateError('INVALID_KEY', 'key must not be empty')
     case FAILURE_CODES.keyTooLong: {
       const length = utf8Length(key as string)
-      return new TollgateError('INVALID_KEY', `key must be at most 1024 bytes of UTF-8, got ${length}`)
+      return new TollgateError('INVALID_KEY', `key must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${length}`)
     }
     case FAILURE_CODES.illFormedKey:
       return new TollgateError('INVALID_KEY', 'key must be a well-formed string, got one with a lone surrogate')

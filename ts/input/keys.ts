@@ -15,9 +15,6 @@ export class Keys {
   ) {}
 }
 
-/** The stored key of a policy that counts all calls together. */
-const GLOBAL_KEY = GLOBAL
-
 /** The longest key or tag, in bytes of UTF-8. */
 export const MAX_KEY_BYTES = 1_024
 
@@ -89,7 +86,7 @@ export class KeyReader {
       if (!isWanted(index)) {
         return undefined
       }
-      return dimension === GLOBAL ? GLOBAL_KEY : partOf(dimension, parts[dimension])
+      return dimension === GLOBAL ? GLOBAL : partOf(dimension, parts[dimension])
     })
     return new Keys(keys, tag)
   }
@@ -130,19 +127,22 @@ function adviceOn(value: unknown): string {
   return Array.isArray(value) ? ': takeMany takes several keys' : ': keys with parts need policies that have a per'
 }
 
+/** Whether a text has more than {@link MAX_KEY_BYTES}. Most keys are so short that they fit in any encoding. */
+export function isLongKey(text: string): boolean {
+  return text.length * 3 > MAX_KEY_BYTES && utf8Length(text) > MAX_KEY_BYTES
+}
+
 /** The violated rule of a key or a tag; `undefined` if the value is valid. */
 function keyProblemOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {
     const advice = typeof value === 'number' || typeof value === 'bigint' ? ': convert it with String()' : ''
     return `must be a string, got ${value === null ? 'null' : typeof value}${advice}`
   }
-  // Most keys are so short that they fit in any encoding.
-  const bytes = value.length * 3 <= MAX_KEY_BYTES ? value.length : utf8Length(value)
-  if (bytes === 0) {
+  if (value === '') {
     return 'must not be empty'
   }
-  if (bytes > MAX_KEY_BYTES) {
-    return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${bytes}`
+  if (isLongKey(value)) {
+    return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${utf8Length(value)}`
   }
   return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'
 }
@@ -157,7 +157,7 @@ function partOf(dimension: string, value: unknown): string {
 
 function globalOf(value: unknown): string {
   if (value === true) {
-    return GLOBAL_KEY
+    return GLOBAL
   }
   throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: the global dimension has no key', value)
 }

@@ -83,10 +83,7 @@ export class FallbackBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
-    return this.#withFallback(
-      () => this.#store.takeBy(keys, cost),
-      () => this.#fallback.takeBy(keys, cost),
-    )
+    return this.#withFallback((backend) => backend.takeBy(keys, cost))
   }
 
   async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
@@ -109,15 +106,12 @@ export class FallbackBackend implements LimiterBackend {
       case 'release':
       case 'renewPermit':
       case 'cancelScheduled':
-        return operation.source === 'store'
-          ? this.#store.execute(keys, operation)
-          : this.#fallback.execute(keys, operation)
+        return (operation.source === 'store' ? this.#store : this.#fallback).execute(keys, operation)
       case 'reset':
       case 'unblock':
       case 'clearOverride':
         return this.#withFallback(
-          () => this.#store.execute(keys, operation),
-          () => this.#fallback.execute(keys, operation),
+          (backend) => backend.execute(keys, operation),
           // State that the store removes must not reappear when the fallback answers the next time.
           (result) => {
             this.#fallback.execute(keys, operation)
@@ -133,17 +127,11 @@ export class FallbackBackend implements LimiterBackend {
         }
         break
     }
-    return this.#withFallback(
-      () => this.#store.execute(keys, operation),
-      () => this.#fallback.execute(keys, operation),
-    )
+    return this.#withFallback((backend) => backend.execute(keys, operation))
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
-    return this.#withFallback(
-      () => this.#store.schedule(keys, cost, maxWaitUs),
-      () => this.#fallback.schedule(keys, cost, maxWaitUs),
-    )
+    return this.#withFallback((backend) => backend.schedule(keys, cost, maxWaitUs))
   }
 
   openVariant(policySet: PolicySet, variant: VariantIndex): FallbackBackend {
@@ -171,19 +159,18 @@ export class FallbackBackend implements LimiterBackend {
 
   /** Asks the store. If it is down or fails, the fallback answers. */
   #withFallback<T>(
-    callStore: () => T | Promise<T>,
-    callFallback: () => T,
+    call: (backend: LimiterBackend | FallbackResponder) => T | Promise<T>,
     onStoreResult?: (result: T) => T,
   ): T | Promise<T> {
     if (this.#store.isDown) {
-      return this.#yieldTicks.resolve(callFallback())
+      return this.#yieldTicks.resolve(call(this.#fallback) as T)
     }
     const useFallback = (error: unknown): T => {
       rethrowUnlessStoreFailure(error)
-      return callFallback()
+      return call(this.#fallback) as T
     }
     try {
-      return Promise.resolve(callStore()).then(onStoreResult, useFallback)
+      return Promise.resolve(call(this.#store)).then(onStoreResult, useFallback)
     } catch (error) {
       return useFallback(error)
     }

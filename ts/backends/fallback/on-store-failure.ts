@@ -1,10 +1,4 @@
 import { invalid, optionsOf } from '../../input/options.js'
-import type { PolicySet } from '../../policies/policy-set.js'
-import type { LimiterBackend, Store } from '../limiter-backend.js'
-import { EmbeddedShare } from './embedded-share.js'
-import { FallbackBackend } from './fallback-backend.js'
-import { FixedResponses } from './fixed-responses.js'
-import { shareOf } from './share.js'
 
 /**
  * The answer to a call when the store fails: it cannot be reached, does not answer in time, answers
@@ -75,49 +69,8 @@ import { shareOf } from './share.js'
  */
 export type OnStoreFailure = 'throw' | 'allow' | 'refuse' | { readonly embedded: { readonly share: number } }
 
-/** The arguments with which a store opens a limiter's backend. */
-interface BackendOptions {
-  readonly prefix: string | undefined
-  readonly policySet: PolicySet
-  readonly tag: string | undefined
-}
-
-/**
- * Opens a limiter's backend on a store, with a fallback if `onStoreFailure` asks for one.
- *
- * @param onStoreFailure - The value of `onStoreFailure`.
- * @throws {TollgateError} As {@link Store.open}; `INVALID_OPTION`.
- */
-export function openBackend(
-  store: Store,
-  { prefix, policySet, tag }: BackendOptions,
-  onStoreFailure: unknown,
-): LimiterBackend {
-  const { address } = store
-  const failure = onStoreFailureOf(onStoreFailure)
-  if (typeof failure === 'object') {
-    shareOf(store.engine, policySet, failure.embedded.share)
-  }
-  // The embedded store never fails. The option is still checked, so that tests can replace Redis
-  // with it.
-  if (failure === 'throw' || address === undefined || prefix === undefined) {
-    return store.open(prefix, policySet, tag)
-  }
-  const backend = store.open(prefix, policySet, tag)
-  try {
-    const fallback =
-      typeof failure === 'object'
-        ? EmbeddedShare.open(store.engine, address, prefix, policySet, failure.embedded.share, backend.origin)
-        : new FixedResponses(failure === 'allow', policySet, backend.origin)
-    return new FallbackBackend(backend, fallback, store.engine)
-  } catch (error) {
-    void backend.close()
-    throw error
-  }
-}
-
 /** Checks {@link OnStoreFailure}. */
-function onStoreFailureOf(value: unknown): OnStoreFailure {
+export function onStoreFailureOf(value: unknown): OnStoreFailure {
   if (value === undefined || value === 'throw' || value === 'allow' || value === 'refuse') {
     return value ?? 'throw'
   }

@@ -3,7 +3,7 @@ import { withMetadata } from '../../api/decision-metadata.js'
 import { Keys } from '../../input/keys.js'
 import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import type { LeaseHolder, LeasesHeld, LimiterBackend } from '../limiter-backend.js'
+import type { LeasesHeld, LimiterBackend, Store } from '../limiter-backend.js'
 import type { OperationResult, RefundOperation } from '../operation.js'
 import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
@@ -36,13 +36,13 @@ const JOIN_MS = 1
  * Units that are not used in time go back. If that fails, they stay charged: fewer calls are
  * admitted, never more.
  */
-export class Leases implements LeaseHolder {
+export class Leases {
   readonly #store: LimiterBackend
   readonly #policySet: PolicySet
   readonly #leaseMs: number
   readonly #maxKeys: number
   readonly #now: () => number
-  readonly #holders: Set<LeaseHolder>
+  readonly #holders: Store['leases']
   readonly #onChange: (keys: Keys) => void
   readonly #hotKeys = new Map<string, KeyLeases>()
   /** The keys with a group that calls may still join. */
@@ -68,7 +68,7 @@ export class Leases implements LeaseHolder {
     leaseMs: number,
     maxKeys: number,
     now: () => number,
-    holders: Set<LeaseHolder>,
+    holders: Store['leases'],
     onChange: (keys: Keys) => void,
   ) {
     this.#holders = holders

@@ -5,8 +5,8 @@ import { YieldTicks } from '../../platform/yield-tick.js'
 import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import {
-  type LeaseHolder,
   type LimiterBackend,
+  type Store,
   type TakeManyResults,
   takeManyResultsOf,
   type VariantIndex,
@@ -33,7 +33,7 @@ export class LocalBackend implements LimiterBackend {
   readonly #store: LimiterBackend
   readonly #options: LocalOptions
   readonly #now: () => number
-  readonly #holders: Set<LeaseHolder>
+  readonly #holders: Store['leases']
   readonly #variants: Set<LocalBackend>
   readonly #refusals: RefusalCache
   readonly #yieldTicks = new YieldTicks(256)
@@ -52,7 +52,7 @@ export class LocalBackend implements LimiterBackend {
     store: LimiterBackend,
     options: LocalOptions,
     now: () => number,
-    holders: Set<LeaseHolder>,
+    holders: Store['leases'],
     variants = new Set<LocalBackend>(),
   ) {
     const { leaseMs, maxKeys } = options

@@ -1,14 +1,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
-import { addForeignMethods, FOREIGN_CLIENT_METHODS } from '../../api/foreign-methods.js'
 import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet, openedVariant } from '../compile-policies.js'
 import { Store } from '../limiter-backend.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
-import { type Batcher, CallQueue, type FlushTransport } from './batching/batcher.js'
+import { type Batcher, CallQueue } from './batching/batcher.js'
 import { callWeightOf } from './batching/call-weight.js'
 import { RedisBackend } from './batching/redis-backend.js'
 
@@ -17,14 +16,11 @@ const MAX_TIMEOUT_MS = 86_400_000
 
 const MAX_PENDING = 1_000_000
 
-/** Sends flushes and peeks. */
-export type StoreTransport = FlushTransport & Pick<native.NativeRedisStore, 'peek'>
-
 /**
  * A store over Redis, on any transport: opens limiters by prefix, and batches their calls. The
  * native store connects by itself; that of `tollgate/wasm` uses a client.
  */
-export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends Store {
+export abstract class BatchedStore<B extends Batcher> extends Store {
   /** @internal */
   abstract readonly batcher: B
   /** The open prefixes, with the number of limiters of each, and the numbers of the first one. */
@@ -86,7 +82,7 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
     const onVariant = (variant: PolicySet, index: number) => registry?.setPolicies(prefix, variant, index)
     const checkPolicies = async () => registry?.check(prefix)
     const callbacks = { use, onFirstUse, onVariant, checkPolicies }
-    const context = { native: batcher.native, batcher, engine, queue: shared.queue, ...callbacks }
+    const context = { batcher, engine, queue: shared.queue, ...callbacks }
     const release = use(callBuffer)
     const releaseAll = () => {
       if (!isFirst) {
@@ -97,8 +93,6 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
     return new RedisBackend(context, own, policySet, tag, releaseAll)
   }
 }
-
-addForeignMethods(BatchedStore.prototype, 'RedisStore', FOREIGN_CLIENT_METHODS)
 
 /** A timeout. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedTimeout(name: string, milliseconds: unknown): number {

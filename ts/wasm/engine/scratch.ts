@@ -1,9 +1,9 @@
 import { FAILURE_CODES } from '../../backends/protocol.js'
+import { MAX_KEY_BYTES } from '../../input/keys.js'
 import { isWellFormed } from '../../input/utf8.js'
 
-/** The number of text slots and the bytes of each, as in `src/wasm/scratch.rs`. */
+/** The number of text slots, as in `src/wasm/scratch.rs`. Each has room for the longest key. */
 const TEXT_SLOTS = 8
-const TEXT_BYTES = 1_024
 
 const { notAString: NOT_A_STRING, keyTooLong: TOO_LONG, illFormedKey: ILL_FORMED } = FAILURE_CODES
 
@@ -50,7 +50,7 @@ export class Scratch {
       this.#mapViews()
     }
     // A code unit takes at least a byte. Without this check all of a long text would be encoded.
-    if (key.length > TEXT_BYTES) {
+    if (key.length > MAX_KEY_BYTES) {
       return TOO_LONG
     }
     const { read, written } = encoder.encodeInto(key, this.#texts[slot] as Uint8Array<ArrayBuffer>)
@@ -125,7 +125,7 @@ export class Scratch {
     const { buffer } = this.#memory
     this.#texts = Array.from(
       { length: TEXT_SLOTS },
-      (_, slot) => new Uint8Array(buffer, texts + slot * TEXT_BYTES, TEXT_BYTES),
+      (_, slot) => new Uint8Array(buffer, texts + slot * MAX_KEY_BYTES, MAX_KEY_BYTES),
     )
     this.#lengths = new Int32Array(buffer, lengths, TEXT_SLOTS)
     this.#numbers = new Float64Array(buffer, question)

@@ -1,13 +1,7 @@
 import type * as native from '../../../native.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import { compilePolicySet } from '../../backends/compile-policies.js'
-import {
-  BatchedStore,
-  checkedMaxPending,
-  checkedTimeout,
-  checkListener,
-  type StoreTransport,
-} from '../../backends/redis/batched-store.js'
+import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
 import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
@@ -69,13 +63,13 @@ let stores = 0
  * const store = RedisStore.from(new Redis({ autoResendUnfulfilledCommands: false }))
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends BatchedStore<Batcher<StoreTransport>> {
+export class RedisStore extends BatchedStore<Batcher> {
   /** @internal */
   override readonly address: string
   /** @internal */
   override readonly engine = engine
   /** @internal */
-  override readonly batcher: Batcher<StoreTransport>
+  override readonly batcher: Batcher
   readonly #redisEngine: RedisEngine
   readonly #prefixes: glue.WasmRedisStore
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()

@@ -11,7 +11,7 @@ import { deferred } from './deferred.js'
 import { InFlightCounter } from './in-flight.js'
 import { currentMadeAt } from './made-at.js'
 import type { FlushResponses, ResponseDecoder } from './response-decoder.js'
-import { type DeadlineTracker, scheduler } from './scheduler.js'
+import { scheduler } from './scheduler.js'
 
 /**
  * A batch is sent as soon as it reaches this weight. Redis decides it in less than 0.5 ms, and all
@@ -34,17 +34,14 @@ const partOf = (pending: number) => pending / (pending < 128 ? 4 : 2)
 /** The decay of an earlier peak, per flush. */
 const PEAK_DECAY = 0.95
 
-/** Sends flushes: the native store, or a transport over a user's client. */
-export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' | 'isUp'> {
+/** Sends flushes and peeks: the native store, or a transport over a user's client. */
+export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' | 'peek' | 'isUp'> {
   /**
    * Whether each flush is a request of its own, such as one over HTTP. Calls are then not sent before
    * the tick ends: a request costs more than the wait for a few other calls.
    */
   readonly isRequestPerFlush?: boolean
 }
-
-/** The batcher's view of the store's health. */
-type StoreHealth = Pick<Health, 'down' | 'whenKnown'>
 
 /**
  * The queued calls of one prefix. Its limiters share their keys, so their calls must be decided in
@@ -66,13 +63,11 @@ export class CallQueue {
  * Calls of one tick of the event loop are sent together, in one native call and one pipeline. Their
  * responses come back together, in one call of {@link complete}.
  */
-export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreHealth = StoreHealth> {
-  readonly native: S
-  readonly health: H
-  readonly #timeoutMs: number
-  readonly policyRegistry: PolicyRegistry | undefined
-  readonly #maxPending: number
-  readonly #deadlines: DeadlineTracker
+export class Batcher<
+  S extends FlushTransport = FlushTransport,
+  H extends Pick<Health, 'down' | 'whenKnown'> = Pick<Health, 'down' | 'whenKnown'>,
+> {
+  readonly #deadlines = scheduler.trackDeadlines((call) => this.#expire(call))
   readonly #pending = new InFlightCounter()
   readonly #yieldTicks = new YieldTicks()
   #closed = false
@@ -96,16 +91,14 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   /** The calls answered in this tick of the event loop. */
   #answeredThisTick = 0
 
-  constructor(store: S, health: H, timeoutMs: number, maxPending: number, policyRegistry?: PolicyRegistry) {
-    this.policyRegistry = policyRegistry
-    this.native = store
-    this.health = health
-    this.#timeoutMs = timeoutMs
-    this.#maxPending = maxPending
-    this.#deadlines = scheduler.trackDeadlines((call) => this.#expire(call))
-  }
+  constructor(
+    readonly native: S,
+    readonly health: H,
+    private readonly timeoutMs: number,
+    private readonly maxPending: number,
+    readonly policyRegistry?: PolicyRegistry,
+  ) {}
 
-  /** The number of pending calls. */
   get pending(): number {
     return this.#pending.count
   }
@@ -129,12 +122,12 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
       return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
     }
     const since = currentMadeAt()
-    if (since !== undefined && timers.now() - since >= this.#timeoutMs) {
+    if (since !== undefined && timers.now() - since >= this.timeoutMs) {
       const reason = 'Redis did not answer another call, for which this call waited, in time'
       return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', reason))
     }
-    if (this.#pending.count >= this.#maxPending) {
-      throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
+    if (this.#pending.count >= this.maxPending) {
+      throw new TollgateError('OVERLOADED', `maxPending: ${this.maxPending} calls are waiting for the store`)
     }
     return undefined
   }
@@ -150,7 +143,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#enqueueCall(queue, call as PendingCall)
     const since = currentMadeAt()
     if (since !== undefined) {
-      this.#expireAt(call as PendingCall, since + this.#timeoutMs)
+      this.#expireAt(call as PendingCall, since + this.timeoutMs)
     }
     return promise
   }
@@ -178,7 +171,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#endTick()
     const number = this.#beginFlush([call as PendingCall], false)
     try {
-      submit(number, this.#timeoutMs)
+      submit(number, this.timeoutMs)
     } catch (error) {
       this.#backpressure.end(number, undefined)
       this.#settleCall(call as PendingCall, error)
@@ -306,7 +299,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   #endTick(): void {
     const tick = this.#tick
     if (!tick.isSettled) {
-      this.#latestDeadline = timers.now() + this.#timeoutMs
+      this.#latestDeadline = timers.now() + this.timeoutMs
       tick.deadline = this.#latestDeadline
       this.#deadlines.add(tick)
       this.#tick = new TickBatch()

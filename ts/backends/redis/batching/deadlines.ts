@@ -30,7 +30,6 @@ export class TickBatch {
     return this.#pendingCount === 0
   }
 
-  /** Adds a call. */
   add(call: PendingCall): void {
     this.#calls.push(call)
     this.#pendingCount++
@@ -50,10 +49,15 @@ export class TickBatch {
 }
 
 /**
- * The engine has the same deadline, to the millisecond, and gives a more precise reason. Its answer
- * therefore gets a little more time.
+ * The engine, and the transport of a client, have the same deadline and give a more precise reason. Their
+ * answer therefore gets a little more time.
  */
 const GRACE_MS = 40
+
+/** The time from now until calls with this deadline expire. */
+export function expiryMsOf(deadline: number): number {
+  return Math.max(1, deadline + GRACE_MS - timers.now())
+}
 
 /** The settled ticks at the head of the list that are tolerated before it is cut. */
 const MAX_SETTLED_HEAD = 64
@@ -100,8 +104,7 @@ export class Deadlines {
   }
 
   #set(deadline: number): void {
-    const wait = Math.max(1, deadline + GRACE_MS - timers.now())
-    this.#timer = timers.setTimeout(this.#onTimer, wait)
+    this.#timer = timers.setTimeout(this.#onTimer, expiryMsOf(deadline))
   }
 
   /**

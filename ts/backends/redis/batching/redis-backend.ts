@@ -25,7 +25,6 @@ import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './re
 
 /** The parts of a store that a backend uses. */
 export interface RedisBackendContext {
-  readonly native: Pick<native.NativeRedisStore, 'peek'>
   readonly batcher: Batcher
   readonly engine: Engine
   /** The calls of all limiters of the prefix. */
@@ -202,10 +201,9 @@ export class RedisBackend implements LimiterBackend {
 
   /** Sends a peek in its own flush, because its script writes nothing. */
   #peek(keys: Keys, cost: number): Promise<OperationResult> {
-    const { native, batcher } = this.#context
-    const callBuffer = this.#callBuffer
+    const { batcher } = this.#context
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      const code = native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
+      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
       if (code !== 0) {
         throw errorOfCode(code, keys.keys[0])
       }

@@ -259,15 +259,14 @@ export class PermitPool {
       return false
     }
     const queue = this.#queues.get(name)
-    if (isHeld && this.#mayPass(stored)) {
-      const next = queue?.takeFirst(stored.units)
-      if (next !== undefined) {
-        this.#countPass()
-        const passed = held.passedOn()
-        this.#add(passed)
-        next.resolve(this.#permitOf(passed, name))
-        return true
-      }
+    const passOn = () => {
+      const passed = held.passedOn()
+      this.#countPass()
+      this.#add(passed)
+      return this.#permitOf(passed, name)
+    }
+    if (isHeld && this.#mayPass(stored) && queue?.give(stored.units, passOn)) {
+      return true
     }
     const result = held.release()
     queue?.askNow()

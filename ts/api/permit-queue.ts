@@ -1,3 +1,4 @@
+import { type Linked, LinkedList } from '../platform/linked-list.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { Allowed, Decision, Refused } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
@@ -65,66 +66,22 @@ interface PermitQueueCalls {
 }
 
 /** A waiting call in a queue. */
-export class Waiter {
+interface Waiter extends Linked<Waiter> {
   readonly call: QueuedCall
   readonly since: number
+  readonly resolve: (permit: Permit) => void
+  readonly reject: (error: unknown) => void
+  readonly onAbort: () => void
+  /** The timer of the end of its time to wait. */
+  timer?: PlatformTimer
   /** Whether the store has been asked, so that it may have a ticket. */
-  wasAsked = false
-  isAsking = false
+  wasAsked: boolean
+  isAsking: boolean
   /** The origin of the last answer, which may have its ticket. */
-  source: Decision['source'] = 'store'
+  source: Decision['source']
   /** Whether the time to wait is over. */
-  isLate = false
-  hasEnded = false
-  readonly #resolve: (permit: Permit) => void
-  readonly #reject: (error: unknown) => void
-  readonly #onEnd: (waiter: Waiter) => void
-  readonly #onAbort: () => void
-  readonly #time: WaitingTime
-  readonly #timer: PlatformTimer
-
-  constructor(
-    call: QueuedCall,
-    time: WaitingTime,
-    callbacks: {
-      readonly resolve: (permit: Permit) => void
-      readonly reject: (error: unknown) => void
-      readonly onEnd: (waiter: Waiter) => void
-      readonly onLate: (waiter: Waiter) => void
-      readonly onAbort: (waiter: Waiter) => void
-    },
-  ) {
-    this.call = call
-    this.#time = time
-    this.since = time.now()
-    this.#resolve = callbacks.resolve
-    this.#reject = callbacks.reject
-    this.#onEnd = callbacks.onEnd
-    this.#onAbort = () => callbacks.onAbort(this)
-    this.#timer = time.setTimeout(() => callbacks.onLate(this), call.maxWaitMs)
-    if (call.signal !== undefined) {
-      addAbortListener(call.signal, this.#onAbort)
-    }
-  }
-
-  resolve(permit: Permit): void {
-    this.#end()
-    this.#resolve(permit)
-  }
-
-  reject(error: unknown): void {
-    this.#end()
-    this.#reject(error)
-  }
-
-  #end(): void {
-    this.hasEnded = true
-    this.#time.clearTimeout(this.#timer)
-    if (this.call.signal !== undefined) {
-      removeAbortListener(this.call.signal, this.#onAbort)
-    }
-    this.#onEnd(this)
-  }
+  isLate: boolean
+  hasEnded: boolean
 }
 
 /**
@@ -143,7 +100,7 @@ export class Waiter {
  */
 export class PermitQueue {
   readonly #calls: PermitQueueCalls
-  readonly #waiters: Waiter[] = []
+  readonly #waiters = new LinkedList<Waiter>()
   /** The timer of the next request; `undefined` if the store has not refused a call. */
   #timer: PlatformTimer | undefined
   /** The time for which it was set. */
@@ -166,17 +123,28 @@ export class PermitQueue {
 
   /** Waits for a permit. The store is asked synchronously, unless it refuses earlier calls. */
   wait(call: QueuedCall): Promise<Permit> {
+    const { time, aborted } = this.#calls
+    const { signal } = call
     return new Promise((resolve, reject) => {
-      const waiter = new Waiter(call, this.#calls.time, {
+      const waiter: Waiter = {
+        call,
+        since: time.now(),
         resolve,
         reject,
-        onEnd: (ended) => this.#remove(ended),
-        onLate: (late) => this.#onLate(late),
-        onAbort: (aborted) => this.#abandon(aborted, this.#calls.aborted(call.signal as AbortSignalLike)),
-      })
-      this.#waiters.push(waiter)
+        onAbort: () => this.#abandon(waiter, aborted(signal as AbortSignalLike)),
+        wasAsked: false,
+        isAsking: false,
+        source: 'store',
+        isLate: false,
+        hasEnded: false,
+      }
+      waiter.timer = time.setTimeout(() => this.#onLate(waiter), call.maxWaitMs)
+      if (signal !== undefined) {
+        addAbortListener(signal, waiter.onAbort)
+      }
+      this.#waiters.insertAfter(this.#waiters.last, waiter)
       // Where calls wait, most get the permit of another call of this process.
-      const isNext = this.#asking === this.#waiters.length - 1 && this.#asking < this.#window
+      const isNext = this.#asking === this.#waiters.size - 1 && this.#asking < this.#window
       if (isNext && !this.#hasRefused) {
         void this.#ask(waiter, waiter.since)
       } else {
@@ -185,22 +153,27 @@ export class PermitQueue {
     })
   }
 
-  /** Removes the first call, which gets a permit of `units` units; `undefined` if none fits. */
-  takeFirst(units: number): Waiter | undefined {
-    const [first] = this.#waiters
+  /**
+   * Gives a permit of `units` units to the first call; returns whether that call takes as many.
+   *
+   * @param permitOf - Makes the permit.
+   */
+  give(units: number, permitOf: () => Permit): boolean {
+    const { first } = this.#waiters
     if (first === undefined || first.call.units !== units) {
-      return undefined
+      return false
     }
     // A request under way is for the next call then.
     if (first.wasAsked && !first.isAsking) {
       this.#calls.leave(first.call.id, first.source)
     }
-    return first
+    this.#resolve(first, permitOf())
+    return true
   }
 
   /** Asks for the first call now, because units have been released. */
   askNow(): void {
-    if (this.#waiters[0]?.isAsking === true) {
+    if (this.#waiters.first?.isAsking === true) {
       this.#hasReleased = true
     } else if (this.#timer !== undefined && this.#calls.time.now() >= this.#rateUntil) {
       this.#endPoll()
@@ -209,8 +182,8 @@ export class PermitQueue {
 
   /** Rejects all calls. */
   close(error: Error): void {
-    for (const waiter of [...this.#waiters]) {
-      this.#abandon(waiter, error)
+    while (this.#waiters.first !== undefined) {
+      this.#abandon(this.#waiters.first, error)
     }
   }
 
@@ -226,16 +199,17 @@ export class PermitQueue {
    * that the store sees them in their order.
    */
   #askIfIdle(): void {
-    const [first] = this.#waiters
+    const { first } = this.#waiters
     if (first === undefined || first.isAsking || this.#timer !== undefined) {
       return
     }
     this.#hasReleased = false
     const now = this.#calls.time.now()
-    for (const waiter of this.#waiters.slice(0, this.#window)) {
+    let waiter: Waiter | undefined = first
+    for (let place = 0; waiter !== undefined && place < this.#window; place++, waiter = waiter.next) {
       // While permits pass to other calls at once, each new first call would send a request. The store would
       // then grant permits for which no call waits: eight callers made 1,700 instead of 44,000 calls a second.
-      if (!waiter.isAsking && this.#asking < this.#waiters.length + MAX_SURPLUS) {
+      if (!waiter.isAsking && this.#asking < this.#waiters.size + MAX_SURPLUS) {
         void this.#ask(waiter, now)
       }
     }
@@ -255,7 +229,7 @@ export class PermitQueue {
     } catch (error) {
       this.#onAnswer(waiter)
       if (!waiter.hasEnded) {
-        waiter.reject(error)
+        this.#reject(waiter, error)
       }
     }
     this.#askIfIdle()
@@ -276,25 +250,25 @@ export class PermitQueue {
         this.#window = Math.min(2 * this.#window, MAX_WINDOW)
       }
       // The call may have been aborted meanwhile, or got the permit of another call.
-      const receiver = waiter.hasEnded ? this.takeFirst(waiter.call.units) : waiter
-      if (receiver === undefined) {
+      const grant = () => this.#calls.grant(request, decision)
+      if (!waiter.hasEnded) {
+        this.#resolve(waiter, grant())
+      } else if (!this.give(waiter.call.units, grant)) {
         this.#calls.leave(waiter.call.id, waiter.source)
-      } else {
-        receiver.resolve(this.#calls.grant(request, decision))
       }
       return
     }
     const canWait = !waiter.isLate && decision.status === 'refused' && decision.source !== 'none'
-    if (waiter !== this.#waiters[0] || !canWait) {
+    if (waiter !== this.#waiters.first || !canWait) {
       // The ticket of a later call could be before that of the first one, because requests take different
       // times. Then the first call would wait for a ticket that nobody uses.
       this.#calls.leave(waiter.call.id, waiter.source)
     }
     if (!canWait && !waiter.hasEnded) {
-      waiter.resolve(this.#calls.refuse(decision))
+      this.#resolve(waiter, this.#calls.refuse(decision))
     } else if (decision.status === 'refused') {
       this.#hasRefused = true
-      if (waiter === this.#waiters[0]) {
+      if (waiter === this.#waiters.first) {
         this.#pollAfter(decision)
       }
     }
@@ -340,17 +314,33 @@ export class PermitQueue {
     if (waiter.wasAsked && !waiter.isAsking) {
       this.#calls.leave(waiter.call.id, waiter.source)
     }
+    this.#reject(waiter, error)
+  }
+
+  #resolve(waiter: Waiter, permit: Permit): void {
+    this.#end(waiter)
+    waiter.resolve(permit)
+  }
+
+  #reject(waiter: Waiter, error: unknown): void {
+    this.#end(waiter)
     waiter.reject(error)
   }
 
-  #remove(waiter: Waiter): void {
-    const index = this.#waiters.indexOf(waiter)
-    this.#waiters.splice(index, 1)
-    if (index === 0 && this.#timer !== undefined && this.#timerMs > POLL_MS) {
+  #end(waiter: Waiter): void {
+    const { signal } = waiter.call
+    waiter.hasEnded = true
+    this.#calls.time.clearTimeout(waiter.timer)
+    if (signal !== undefined) {
+      removeAbortListener(signal, waiter.onAbort)
+    }
+    const wasFirst = waiter === this.#waiters.first
+    this.#waiters.remove(waiter)
+    if (wasFirst && this.#timer !== undefined && this.#timerMs > POLL_MS) {
       // The rate may admit the next call earlier.
       this.#setTimer(POLL_MS)
     }
-    if (this.#waiters.length === 0) {
+    if (this.#waiters.size === 0) {
       this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined
       this.#hasRefused = false
@@ -361,7 +351,7 @@ export class PermitQueue {
 
   /** Requests under way keep the queue, so that their permits go to later calls, which need no requests. */
   #endIfEmpty(): void {
-    if (this.#waiters.length === 0 && this.#asking === 0) {
+    if (this.#waiters.size === 0 && this.#asking === 0) {
       this.#calls.onEmpty()
     }
   }

@@ -6,19 +6,13 @@ import { TollgateError } from './error.js'
 /** Options of a call on a key. */
 export interface KeyOptions {
   /**
-   * Redis Cluster only: the hash tag that places the key in a slot, instead of the key itself. Keys
-   * that one call decides together must share a slot. A tag follows the rules for a key, and a key
-   * must always have the same tag. Default: the limiter's tag, or else the key itself.
+   * Redis Cluster only: the hash tag that places the key in a slot. Keys that one call decides together must
+   * share a slot, and a key must always have the same tag. Default: the limiter's tag, or else the key itself.
    */
   readonly tag?: string
 }
 
-/**
- * Options of a call that decides. A limiter with {@link tiers} needs the tier of each such call;
- * other limiters have none.
- *
- * @typeParam T - The names of the tiers.
- */
+/** Options of a call that decides. A limiter with tiers needs the tier. @typeParam T - The names of the tiers. */
 export interface TierOptions<T extends string = never> extends KeyOptions {
   /** The tier whose numbers decide. */
   readonly tier?: T

@@ -3,13 +3,9 @@ import { Warnings } from '../platform/warning.js'
 import { checkCount, invalid } from './options.js'
 
 /**
- * A duration: a string with a unit, such as `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'` or
- * `'10 minutes'`, or a number of milliseconds from 1 on. Fractions are exact down to a microsecond. A day
- * is 24 hours.
- *
- * A bare whole number below 1,000 may have been meant as seconds. The process emits the warning
- * `TOLLGATE_SHORT_DURATION` for it, once for each option. With a unit, as in `'60ms'`, there is no
- * warning.
+ * A duration: a string with a unit, such as `'500ms'`, `'1.5m'` or `'10 minutes'`, or a number of milliseconds
+ * from 1 on. Fractions are exact down to a microsecond. A day is 24 hours. A bare whole number below 1,000 may
+ * have been meant as seconds: the process emits the warning `TOLLGATE_SHORT_DURATION`, once for each option.
  */
 export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 
@@ -100,12 +96,11 @@ export function wholeMillis(option: string, value: unknown, min: number, max: nu
 }
 
 /**
- * Converts a duration, such as one from a configuration file, to milliseconds.
+ * Converts a duration to milliseconds.
  *
  * @example
  * parseDuration('10 minutes')   // 600000
  *
- * @param duration - A {@link Duration}; its text is checked.
  * @throws TollgateError with code `INVALID_OPTION` if it is no duration above 0.
  */
 export function parseDuration(duration: number | string): number {

@@ -28,37 +28,19 @@ export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts. */
   readonly store: RedisStore
   /**
-   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
-   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
-   */
+  /** As in `tollgate`. */
   readonly prefix: string
-  /**
-   * How calls are answered when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`,
-   * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
-   */
+  /** The answer to calls when the store fails. Default: `'throw'`. */
   readonly onStoreFailure?: OnStoreFailure
-  /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
+  /** The calls that this process decides itself. Default: none. */
   readonly local?: LocalDecisions
-  /**
-   * Whether `ready` accepts that other processes use policies with other names or
-   * algorithms on the same prefix, as while such a change is rolled out. Neither sees the counts of
-   * the other. Default: `false`.
-   */
+  /** As in `tollgate`. Default: `false`. */
   readonly takeOver?: boolean
 }
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {
-  /**
-   * @param policy - The limit, made by `gcra`, `fixedWindow` or another policy function; or an
-   * object of 1 to 8 policies by name, which decide together: as for the `RateLimiter` of
-   * `tollgate`.
-   * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
-   *
-   * @example
-   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
-   * const decision = await limiter.take('user:42')
-   */
+  /** As for the `RateLimiter` of `tollgate`. @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION` */
   new <const P extends Policy | Policies>(
     policy: P,
     options?: face.RateLimiterOptions,
@@ -67,13 +49,7 @@ export interface RateLimiterConstructor {
     ReservingFor<P> &
     WaitsOf<P> &
     AcquiringFor<P>
-  /**
-   * A limiter for many processes. It has no `takeSync`.
-   *
-   * @example
-   * const store = RedisStore.from(client)
-   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
-   */
+  /** A limiter for many processes. It has no `takeSync`. */
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,

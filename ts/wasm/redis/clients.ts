@@ -3,9 +3,8 @@ import { invalid } from '../../input/options.js'
 
 /**
  * Runs a command, such as `['EVALSHA', …]`, and resolves with Redis's reply. Commands must reach
- * Redis in call order, as over one connection. Otherwise calls on a key are decided in another
- * order. A command that may have run must not be sent again, because its units would be charged
- * twice.
+ * Redis in call order, as over one connection. A command that may have run must not be sent again: its units
+ * would be charged twice.
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
@@ -27,10 +26,7 @@ export interface GlideClient {
   customCommand(command: string[]): Promise<unknown>
 }
 
-/**
- * A client like that of `@upstash/redis`, made with `retry: { retries: 0 }`. Its requests may
- * overtake each other, so calls on a key wait until earlier calls on that key have been answered.
- */
+/** A client like `@upstash/redis`, made with `retry: { retries: 0 }`. Calls on a key wait for each other. */
 export interface ScriptClient {
   /** Runs a script. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>
@@ -38,10 +34,7 @@ export interface ScriptClient {
   evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/**
- * A client that can run scripts. All keys and arguments are text, so a {@link RunCommand} need not
- * support binary data.
- */
+/** A client that can run scripts. All keys and arguments are text. */
 export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | GlideClient | ScriptClient
 
 /** Runs scripts through a client. */
@@ -80,13 +73,7 @@ const RULE =
 /** The replacement for an unsupported client. */
 const STORE_INSTEAD = "use the RedisStore of 'tollgate'"
 
-/**
- * The script runner for a client.
- *
- * @throws {TollgateError} `INVALID_OPTION` for a value that is not a client, for a client of a
- * cluster, for a client that is known to resend commands with an unknown outcome, since they would be
- * charged twice, and for a client that renames keys.
- */
+/** The script runner for a client. @throws {TollgateError} `INVALID_OPTION` */
 export function scriptRunnerOf(client: unknown): ScriptRunner {
   if (typeof client === 'function') {
     return commandRunner((command) => (client as RunCommand)(command))

@@ -21,18 +21,14 @@ import { type RedisEngine, startRedisEngine } from './start.js'
  * concern the connection.
  */
 export interface RedisStoreFromOptions {
-  /**
-   * The timeout of a call: milliseconds, or a duration such as `'2s'`. Then it fails with
-   * `STORE_TIMEOUT`. Default: 1000.
-   */
+  /** The timeout of a call, which then fails with `STORE_TIMEOUT`: milliseconds, or a duration. Default: 1000. */
   readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**
-   * Sends a script of its own for each key. Required behind a proxy that sends a script to the
-   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
-   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
-   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`.
+   * Sends a script of its own for each key, as behind a proxy that sends a script to the server of its first key
+   * (twemproxy, Envoy). A call on different keys then needs a `tag`, and fails with `STORE_ERROR` without one.
+   * Default: `false`.
    */
   readonly oneKeyPerScript?: boolean
 }
@@ -44,15 +40,10 @@ const HEALTH = { down: undefined, whenKnown: async () => {} }
 let stores = 0
 
 /**
- * Keeps the counts in Redis, through a client that you have. It uses the same keys and scripts and
- * makes the same decisions as the `RedisStore` of `tollgate`, for platforms without the addon.
- * Redis's clock decides.
+ * Keeps the counts in Redis, through a client that you have: with the same keys, scripts and decisions as the
+ * `RedisStore` of `tollgate`. Redis's clock decides. A call whose outcome is unknown is never sent again.
  *
- * Calls that are made together are batched in one script call. A call whose outcome is unknown is
- * never sent again: it fails with `STORE_TIMEOUT` or `STORE_UNAVAILABLE`, and `charged` is
- * `'unknown'`.
- *
- * The client connects and reconnects by itself, and you close it. It must not resend commands: make
+ * The client connects by itself, and you close it. It must not resend commands: make
  * `ioredis` and `iovalkey` with `autoResendUnfulfilledCommands: false` and `@upstash/redis` with
  * `retry: { retries: 0 }`. It must not rename keys: make it without `keyPrefix`. Otherwise `from`
  * throws `INVALID_OPTION`. Clients of a cluster are not supported.
@@ -75,10 +66,8 @@ export class RedisStore extends BatchedStore<Batcher> {
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
 
   /**
-   * Makes a store over a client of `ioredis`, `iovalkey`, node-redis, `@valkey/valkey-glide` or
-   * `@upstash/redis`, or over a function that runs a command, such as
-   * `(command) => connection.send(command)`. The function must reject with Redis's error, whose message
-   * begins with its code.
+   * Makes a store over a client, or over a function that runs a command, such as
+   * `(command) => connection.send(command)`, and rejects with Redis's error, whose message begins with its code.
    *
    * @throws {TollgateError} `INVALID_OPTION`
    */
@@ -111,11 +100,7 @@ export class RedisStore extends BatchedStore<Batcher> {
     this.batcher = new Batcher(transport, HEALTH, timeoutMs, maxPending, registry)
   }
 
-  /**
-   * Adds a listener for warnings. An error of a listener becomes an uncaught exception.
-   *
-   * @returns A function that removes the listener.
-   */
+  /** Adds a listener for warnings. @returns A function that removes the listener. */
   on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
     checkListener([...arguments], ['warning'])
     return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
@@ -126,10 +111,7 @@ export class RedisStore extends BatchedStore<Batcher> {
     return this.batcher.pending
   }
 
-  /**
-   * Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. May be
-   * called again.
-   */
+  /** Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. */
   override close(): Promise<void> {
     return super.close()
   }

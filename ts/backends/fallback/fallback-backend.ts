@@ -27,7 +27,6 @@ export interface FallbackResponder {
 /** The failures of the store. All others are the caller's, and would occur on any store. */
 const STORE_FAILURES: readonly TollgateErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED']
 
-/** Rethrows an error that is not a failure of the store. */
 function rethrowUnlessStoreFailure(error: unknown): void {
   if (!(error instanceof TollgateError) || !STORE_FAILURES.includes(error.code)) {
     throw error
@@ -35,10 +34,8 @@ function rethrowUnlessStoreFailure(error: unknown): void {
 }
 
 /**
- * A backend that answers with a fallback when its store fails.
- *
- * While the store is known to be down, the fallback answers immediately. Otherwise it answers once
- * the store has failed. Calls that fail together are answered in call order.
+ * A backend that answers with a fallback while its store is known to be down, or once it has failed. Calls
+ * that fail together are answered in call order.
  */
 export class FallbackBackend implements LimiterBackend {
   readonly isSync = false
@@ -49,10 +46,7 @@ export class FallbackBackend implements LimiterBackend {
   readonly #engine: Engine
   readonly #yieldTicks = new YieldTicks()
 
-  /**
-   * @param fallback - Attaches the same metadata to decisions as the store's backend.
-   * @param engine - Checks whether numbers can be counted exactly.
-   */
+  /** @param engine - Checks whether numbers can be counted exactly. */
   constructor(store: LimiterBackend, fallback: FallbackResponder, engine: Engine) {
     this.origin = store.origin
     this.policySet = store.policySet

@@ -20,10 +20,8 @@ import type { LocalOptions } from './local-options.js'
 import { RefusalCache } from './refusal-cache.js'
 
 /**
- * A backend that decides some calls in this process, without asking the store.
- *
- * Calls on one key stay in order: while one of them waits for the answer to another, later ones wait
- * behind it.
+ * Decides some calls in this process, without asking the store. Calls on one key stay in order: while one of
+ * them waits for the answer to another, later ones wait behind it.
  */
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
@@ -45,8 +43,7 @@ export class LocalBackend implements LimiterBackend {
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
    * @param holders - The leases of the store's limiters.
-   * @param variants - The variants of the limiter. A change by one clears the leases and refusals of
-   * all.
+   * @param variants - The variants of the limiter. A change by one clears the leases and refusals of all.
    */
   constructor(
     store: LimiterBackend,
@@ -170,7 +167,6 @@ export class LocalBackend implements LimiterBackend {
     await this.#store.close()
   }
 
-  /** Decides a call on a hot key. */
   #takeHot(hotKey: KeyLeases, key: string | Keys, cost: number): Decision | Promise<Decision> {
     const leases = this.leases as Leases
     const leased = leases.use(hotKey, cost)
@@ -191,7 +187,6 @@ export class LocalBackend implements LimiterBackend {
     return this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
   }
 
-  /** Takes units from the store, for a key that is not hot. */
   #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
     const answer = this.#askStore(key, cost)
     this.leases?.sample(key, answer)
@@ -202,7 +197,6 @@ export class LocalBackend implements LimiterBackend {
     return typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost)
   }
 
-  /** Asks the store, and remembers a refusal. */
   #learnFrom(ask: () => Decision | Promise<Decision>, key: string | Keys, cost: number): Decision | Promise<Decision> {
     if (!this.#refusals.isOn) {
       return ask()
@@ -231,7 +225,7 @@ export class LocalBackend implements LimiterBackend {
     })
   }
 
-  /** Makes a call to the store that changes keys, which outdates refusals in all tiers. */
+  /** Calls the store to change keys, which outdates refusals in all tiers. */
   #changing<T extends object>(keys: Keys, call: () => T | Promise<T>): T | Promise<T> {
     const answer = call()
     if (this.#refusals.isOn && answer instanceof Promise) {

@@ -26,7 +26,6 @@ export interface LocalDecisions {
   readonly maxKeys?: number
 }
 
-/** Checked {@link LocalDecisions}. */
 export interface LocalOptions {
   /** 0 if refusals are not cached. */
   readonly refusalsMs: number
@@ -44,7 +43,7 @@ const MAX_LEASE_MS = 60_000
 
 const MAX_KEYS = 10_000_000
 
-/** Checks {@link LocalDecisions}. @throws {TollgateError} `INVALID_OPTION` */
+/** @throws {TollgateError} `INVALID_OPTION` */
 export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptions | undefined {
   if (value === undefined) {
     return undefined

@@ -79,7 +79,6 @@ export abstract class EmbeddedStore extends Store {
   }
 }
 
-/** The function that reads a clock. */
 function nowOf(clock: TimerClock | (() => number) | undefined): (() => number) | undefined {
   return typeof clock === 'object' ? () => clock.now() : clock
 }

@@ -27,7 +27,7 @@ const SYSTEM_CLOCK = -1
 /** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
 
-/** A limiter's keys on the embedded store. Every call is answered synchronously, on this thread. */
+/** A limiter's keys on the embedded store. Calls are answered synchronously, on this thread. */
 export class MemoryBackend implements LimiterBackend {
   readonly isSync = true
   readonly isDown = false
@@ -46,10 +46,7 @@ export class MemoryBackend implements LimiterBackend {
   readonly #response: Float64Array<ArrayBuffer>
   readonly #execute: ReturnType<EngineLimiterState['bindExecute']>
 
-  /**
-   * @param engine - The engine that has the state.
-   * @param origin - Identifies the limiter in decision metadata. Default: a new object.
-   */
+  /** @param origin - Identifies the limiter in decision metadata. Default: a new object. */
   constructor(
     engine: Engine,
     state: EngineLimiterState,
@@ -152,7 +149,6 @@ export class MemoryBackend implements LimiterBackend {
     return result
   }
 
-  /** The decision on several limits; throws for a failure. */
   #multiLimitDecisionIn(responses: Float64Array, start: number, key: string): Decision {
     const decision = multiLimitDecisionAt(responses, start, this.#limitNames)
     if (decision === undefined) {
@@ -166,7 +162,6 @@ export class MemoryBackend implements LimiterBackend {
   }
 }
 
-/** Reads and checks the user's clock. */
 function checkedTimeOf(clock: () => number): number {
   const time = readClock(clock)
   if (typeof time === 'number' && time >= 0 && time <= LAST_TIME_MS) {

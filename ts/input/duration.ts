@@ -51,7 +51,6 @@ const RULE =
 /** Bare numbers below this are rejected: `0.5` may be half a second, or a mistake in a calculation. */
 const MIN_BARE_MS = 1
 
-/** Converts a duration to milliseconds, exact to the microsecond. */
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = typeof value === 'string' ? millisOfText(value) : value
   if (typeof millis !== 'number' || !(millis > 0) || !Number.isFinite(millis)) {
@@ -66,10 +65,8 @@ export function millisOf(code: TollgateErrorCode, option: string, value: unknown
   return micros / 1_000
 }
 
-/** A bare whole number below this may have been meant as seconds. */
 const SHORT_MS = 1_000
 
-/** The warnings of this process. */
 const warnings = new Warnings()
 
 let areWarningsOff = false
@@ -81,10 +78,7 @@ export function millisOfOption(code: TollgateErrorCode, option: string, value: u
   return millis
 }
 
-/**
- * Checks an option whose name ends in Ms: a whole number of milliseconds from `min` to `max`, as a
- * number or as a duration string.
- */
+/** Checks a whole number of milliseconds, given as a number or as a duration string. */
 export function wholeMillis(option: string, value: unknown, min: number, max: number): number {
   const isBareText = typeof value === 'string' && /^\d+$/.test(value)
   const millis = typeof value === 'string' && !isBareText ? millisOf('INVALID_OPTION', option, value) : value
@@ -108,12 +102,7 @@ export function parseDuration(duration: number | string): number {
   return millisOfOption('INVALID_OPTION', 'parseDuration: duration', duration)
 }
 
-/**
- * Rejects a bare number below a millisecond. Warns of a bare whole number of milliseconds that may have
- * been meant as seconds; each option of each function warns once.
- *
- * @param option - The option with its function: `gcra: period`.
- */
+/** Rejects a bare number below a millisecond, and warns once of one that may have been meant as seconds. */
 export function checkBareNumber(code: TollgateErrorCode, option: string, value: unknown): void {
   if (areWarningsOff || typeof value !== 'number') {
     return
@@ -142,10 +131,7 @@ export function checkBareNumbers(code: TollgateErrorCode, where: string, numbers
 /** The policy options that are durations. `precision` is absent, because a short one is usual. */
 const DURATION_OPTIONS: readonly string[] = ['period', 'window', 'every']
 
-/**
- * Suppresses {@link checkBareNumber} during `run`, for policies that exist already: their durations are
- * in milliseconds.
- */
+/** Suppresses {@link checkBareNumber} during `run`, for policies that exist already. */
 export function withoutWarnings<T>(run: () => T): T {
   const before = areWarningsOff
   areWarningsOff = true
@@ -156,7 +142,6 @@ export function withoutWarnings<T>(run: () => T): T {
   }
 }
 
-/** Spellings of the units. */
 const UNIT_PATTERNS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
   [/^(?:ms|msecs?|millis|milliseconds?)$/, 'ms'],
   [/^(?:s|secs?|seconds?)$/, 's'],
@@ -184,7 +169,6 @@ function adviceOn(value: unknown): string | undefined {
     : `did you mean '${number || 1}${unit}'?`
 }
 
-/** Converts milliseconds to whole microseconds. */
 export function microsOf(millis: number): number {
   return Math.round(millis * 1_000)
 }

@@ -3,7 +3,6 @@ import { GLOBAL } from '../policies/key-dimension.js'
 import { invalid, shown } from './options.js'
 import { isWellFormed, utf8Length } from './utf8.js'
 
-/** The keys of one call. */
 export class Keys {
   /**
    * @param keys - One key per key dimension; `undefined` for a dimension that the call omits.
@@ -18,7 +17,6 @@ export class Keys {
 /** The longest key or tag, in bytes of UTF-8. */
 export const MAX_KEY_BYTES = 1_024
 
-/** Checks the key arguments of calls. */
 export class KeyReader {
   /** The key dimensions; `undefined` if keys are strings. */
   readonly #dimensions: readonly string[] | undefined
@@ -35,12 +33,10 @@ export class KeyReader {
     return this.#dimensions === undefined
   }
 
-  /** Reads a key with all of its parts. */
   read(key: unknown, tag: string | undefined): Keys {
     return this.#readParts(key, tag, this.#namedDimensions, () => true)
   }
 
-  /** Reads the given parts of a key. `global` is given as `true`. */
   readPartial(key: unknown, tag: string | undefined): Keys {
     const dimensions = this.#dimensions
     if (dimensions === undefined) {
@@ -59,15 +55,11 @@ export class KeyReader {
     return new Keys(keys, tag)
   }
 
-  /**
-   * Reads a key that has at least the parts of these dimensions. The other parts are omitted. `global` may be
-   * given as `true`.
-   */
+  /** Reads a key that has at least the parts of these dimensions. `global` may be given as `true`. */
   readDimensions(key: unknown, tag: string | undefined, dimensions: ReadonlySet<number>): Keys {
     return this.#readParts(key, tag, this.#dimensions ?? [], (dimension) => dimensions.has(dimension))
   }
 
-  /** @param names - The parts that the key may have. */
   #readParts(
     key: unknown,
     tag: string | undefined,
@@ -91,7 +83,6 @@ export class KeyReader {
     return new Keys(keys, tag)
   }
 
-  /** Checks an object of key parts. */
   #partsOf(key: unknown, names: readonly string[]): { readonly [dimension: string]: unknown } {
     const takes = names.length === 0 ? '{}: its policies count all calls together' : `{ ${names.join(', ')} }`
     if (typeof key !== 'object' || key === null || Array.isArray(key)) {
@@ -106,7 +97,6 @@ export class KeyReader {
   }
 }
 
-/** Throws if a value is not a valid string key. */
 export function checkKey(value: unknown): void {
   const problem = keyProblemOf(value)
   if (problem !== undefined) {
@@ -114,7 +104,6 @@ export function checkKey(value: unknown): void {
   }
 }
 
-/** The error for a key that must be a string. */
 export function notAStringError(value: unknown): TollgateError {
   return new TollgateError('INVALID_KEY', `key ${keyProblemOf(value)}${adviceOn(value)}`)
 }
@@ -162,7 +151,6 @@ function globalOf(value: unknown): string {
   throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: the global dimension has no key', value)
 }
 
-/** Checks a hash tag. */
 export function tagOf(value: unknown): string | undefined {
   const problem = value === undefined ? undefined : keyProblemOf(value)
   if (problem !== undefined) {

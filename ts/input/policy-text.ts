@@ -1,7 +1,4 @@
-/**
- * Options whose text is an amount per duration, such as `10/1s`: the names of both parts, by
- * option.
- */
+/** Options whose text is an amount per duration, such as `10/1s`: the names of both parts. */
 export const RATES: Readonly<Record<string, readonly [amount: string, length: string]>> = {
   refill: ['tokens', 'every'],
   leak: ['units', 'every'],

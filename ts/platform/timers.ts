@@ -1,6 +1,5 @@
 import { inRootContext } from './root-context.js'
 
-/** A callback of a timer. */
 type Run = (value?: never) => void
 
 type SetTimer<T> = (run: Run, millis: number) => T

@@ -27,7 +27,6 @@ export type RateLimiter<
 export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts. */
   readonly store: RedisStore
-  /**
   /** As in `tollgate`. */
   readonly prefix: string
   /** The answer to calls when the store fails. Default: `'throw'`. */

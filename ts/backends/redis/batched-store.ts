@@ -16,10 +16,7 @@ const MAX_TIMEOUT_MS = 86_400_000
 
 const MAX_PENDING = 1_000_000
 
-/**
- * A store over Redis, on any transport: opens limiters by prefix, and batches their calls. The
- * native store connects by itself; that of `tollgate/wasm` uses a client.
- */
+/** A store over Redis, on any transport: opens limiters by prefix, and batches their calls. */
 export abstract class BatchedStore<B extends Batcher> extends Store {
   /** @internal */
   abstract readonly batcher: B
@@ -27,12 +24,7 @@ export abstract class BatchedStore<B extends Batcher> extends Store {
   readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
   #closed = false
 
-  /**
-   * Opens a limiter's call buffer.
-   *
-   * @throws {TollgateError} `INVALID_OPTION` if the prefix is open with policies that differ in more than numbers.
-   * @internal
-   */
+  /** @throws {TollgateError} `INVALID_OPTION` if the prefix is open with other than numbers. @internal */
   protected abstract openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter
 
   /** Rejects further calls with `CLOSED`, and waits for pending calls. May be called again. */
@@ -94,21 +86,15 @@ export abstract class BatchedStore<B extends Batcher> extends Store {
   }
 }
 
-/** A timeout. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedTimeout(name: string, milliseconds: unknown): number {
   return wholeMillis(name, milliseconds, 1, MAX_TIMEOUT_MS)
 }
 
-/** The bound on pending calls. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedMaxPending(maxPending: unknown = 10_000): number {
   return wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
 }
 
-/**
- * Checks the arguments of a store's `on`.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks the arguments of a store's `on`. @throws {TollgateError} `INVALID_OPTION` */
 export function checkListener(args: readonly unknown[], events: readonly string[]): void {
   const [event, listener] = args
   checkCount(args.length, 2, 'on takes an event and a listener')

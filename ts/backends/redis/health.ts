@@ -82,10 +82,8 @@ export interface StoreStatus {
 /** The part of a status that the engine reports. */
 type StoreState = Omit<StoreStatus, 'pending' | 'leases'>
 
-/** The longest wait for the engine's report. */
 const MAX_STATUS_WAIT_MS = 100
 
-/** The health of a store, as reported by the engine. */
 export class Health {
   readonly events = new Events<StoreEvents>()
   /** The versions that have been reported as vulnerable. */
@@ -111,7 +109,6 @@ export class Health {
     }
   }
 
-  /** Handles an event of the engine. */
   handleEvent(kind: string, values: readonly string[]): void {
     if (this.#status.state === 'closed') {
       return
@@ -147,7 +144,6 @@ export class Health {
     }
   }
 
-  /** Marks the store as closed. */
   close(): void {
     this.#setStatus({ state: 'closed' }, this.#status.state === 'closed')
   }

@@ -39,14 +39,10 @@ const MAX_IDLE_CHECK_MS = 3_600_000
 
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
-/** The callbacks of the native store. */
 type NativeCallbacks =
   ConstructorParameters<typeof addon.NativeRedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
-/**
- * Whether responses can be read in the event loop. Bun only stubs libuv's functions: it aborts when
- * they are called.
- */
+/** Whether responses can be read in the event loop. Bun only stubs libuv's functions, and aborts. */
 const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versions) && !('deno' in process.versions)
 
 /**
@@ -149,10 +145,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
   }
 }
 
-/**
- * Not made in the constructor: its closures reference the store, and would share their context with
- * the native store's callbacks.
- */
+/** Not in the constructor: its closures would share their context with the native store's callbacks. */
 function createPolicyRegistry(store: native.NativeRedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
   return new PolicyRegistry(
     (prefix, text, ttlMs) => store.registerPolicies(prefix, text, ttlMs, timeoutMs),

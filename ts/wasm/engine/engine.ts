@@ -8,14 +8,12 @@ import { checkRandom } from './random.js'
 import type { KeyParts } from './scratch.js'
 import { scratch } from './start.js'
 
-/** A negative time selects the platform's clock: the engine has none. */
 const SYSTEM_CLOCK = -1
 
 function timeOf(epochMs: number): number {
   return epochMs < 0 ? Date.now() : epochMs
 }
 
-/** See `NativeMemoryLimiter` in `native.d.ts`. */
 class WasmLimiterState implements EngineLimiterState {
   readonly isSingle: boolean
   readonly #glue: glue.WasmMemoryLimiter
@@ -82,7 +80,6 @@ class WasmLimiterState implements EngineLimiterState {
   }
 }
 
-/** Takes units, and writes a response of `length` numbers to `answers` from `start` on. */
 function take(
   state: glue.WasmMemoryLimiter,
   key: unknown,
@@ -107,13 +104,11 @@ function take(
   }
 }
 
-/** The named stores of this engine. */
 const namedStores = new Map<
   string,
   { readonly store: glue.WasmMemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
 >()
 
-/** See `native.d.ts`. */
 class WasmMemoryStore implements EngineStore {
   readonly #glue: glue.WasmMemoryStore
 
@@ -136,7 +131,6 @@ class WasmMemoryStore implements EngineStore {
   }
 }
 
-/** The engine's store with this name. */
 function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.WasmMemoryStore {
   const known = namedStores.get(name) ?? { store: new glue.WasmMemoryStore(maxKeys), maxKeys, ownClock }
   if (known.maxKeys !== maxKeys) {

@@ -13,10 +13,8 @@ const ABSENT_KEY = -1
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** The keys of a call by key dimension; `undefined` for a dimension that the call omits. */
 export type KeyParts = readonly (string | undefined)[]
 
-/** The exports of a module that locate its scratch memory. */
 export interface ScratchExports {
   texts(): number
   lengths(): number
@@ -24,10 +22,7 @@ export interface ScratchExports {
   response(): number
 }
 
-/**
- * A module's scratch memory: it reads texts and numbers there, and writes its responses. The views
- * become empty when the module's memory grows, and are then made again.
- */
+/** A module's scratch memory. The views become empty when the module's memory grows, and are then made again. */
 export class Scratch {
   readonly #glue: ScratchExports
   readonly #memory: WebAssembly.Memory
@@ -61,11 +56,7 @@ export class Scratch {
     return written === read || isWellFormed(key) ? written : ILL_FORMED
   }
 
-  /**
-   * Writes the keys of a call. A key that the call omits is `undefined`.
-   *
-   * @returns 0, or the code of a failure.
-   */
+  /** Writes the keys of a call. @returns 0, or the code of a failure. */
   writeKeys(keys: readonly unknown[]): number {
     for (let slot = 0; slot < TEXT_SLOTS; slot++) {
       const key = keys[slot]

@@ -6,10 +6,7 @@ import { buildOverrides, buildPolicySet } from '../engine/builder.js'
 import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
-/**
- * One limiter's keys in Redis, with the calls that wait to be sent: see `WasmRedisLimiter` in
- * `native.d.ts`.
- */
+/** One limiter's calls that wait to be sent: see `WasmRedisLimiter` in `native.d.ts`. */
 export class CallBuffer {
   readonly glue: WasmRedisLimiter
   readonly #scratch: Scratch
@@ -55,9 +52,7 @@ export class CallBuffer {
   }
 }
 
-/**
- * Returns the code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws.
- */
+/** The code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws. */
 function codeOrTrap(enqueue: () => number): number {
   try {
     return enqueue()

@@ -37,7 +37,6 @@ export interface ScriptClient {
 /** A client that can run scripts. All keys and arguments are text. */
 export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | GlideClient | ScriptClient
 
-/** Runs scripts through a client. */
 export interface ScriptRunner {
   /** Whether commands reach the server in call order, as over one connection. */
   readonly keepsOrder: boolean
@@ -45,7 +44,6 @@ export interface ScriptRunner {
   eval(source: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/** The properties of clients that are checked. */
 interface ClientProperties {
   readonly call?: unknown
   readonly sendCommand?: unknown
@@ -140,7 +138,6 @@ const GLIDE_CODES: Readonly<Record<string, string>> = {
   TryAgain: 'TRYAGAIN',
 }
 
-/** Runs a command, and restores the server's error code in the message of an error. */
 async function glideCommand(client: GlideClient, command: string[]): Promise<unknown> {
   try {
     return await client.customCommand(command)

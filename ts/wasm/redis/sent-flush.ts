@@ -9,9 +9,7 @@ const PAUSE_MS = 25
 
 const LATE = Symbol('late')
 
-/**
- * A flush in progress. Its script calls are sent until each has an answer, or until the deadline.
- */
+/** A flush in progress. Its script calls are sent until each has an answer, or until the deadline. */
 export class SentFlush {
   /**
    * - `waiting`: not sent yet.
@@ -46,12 +44,10 @@ export class SentFlush {
     this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs)
   }
 
-  /** The time until the deadline. */
   get remainingMs(): number {
     return Math.max(0, this.#deadline - timers.now())
   }
 
-  /** Takes over the keys of a later flush, and its deadline. */
   append(later: SentFlush): void {
     later.close()
     later.state = 'appended'
@@ -66,15 +62,12 @@ export class SentFlush {
     return this.state === 'retry' || (this.state === 'sent' && this.isRepeated)
   }
 
-  /** The names of all its keys. It must have been started. */
   get keys(): readonly string[] {
     this.#keys ??= Array.from(this.#flush.unanswered(), (index) => this.#flush.keys(index)).flat()
     return this.#keys
   }
 
-  /**
-   * Sends all script calls without an answer, in parallel, and resolves when each has been answered.
-   */
+  /** Sends all script calls without an answer, in parallel, and resolves when each has been answered. */
   async send(): Promise<void> {
     this.state = 'sent'
     if (this.#flush.isPaused()) {
@@ -88,7 +81,6 @@ export class SentFlush {
     this.state = this.#flush.isAnswered() ? 'answered' : 'retry'
   }
 
-  /** Cancels the deadline. */
   close(): void {
     timers.clearTimeout(this.#timer)
   }
@@ -112,7 +104,6 @@ export class SentFlush {
     }
   }
 
-  /** Resolves with `LATE` if the deadline passes first. */
   #beforeDeadline<T>(promise: Promise<T>): Promise<T | typeof LATE> {
     return Promise.race([promise, this.#lateSignal])
   }
@@ -126,7 +117,7 @@ export class SentFlush {
     }
   }
 
-  /** Fails the script calls that have not run. They are not sent any more. */
+  /** Fails the script calls that have not run. */
   #failUnsent(): void {
     this.#flush.failUnsent()
     this.state = 'answered'

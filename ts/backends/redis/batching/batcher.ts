@@ -44,8 +44,8 @@ export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' |
 }
 
 /**
- * The queued calls of one prefix. Its limiters share their keys, so their calls must be decided in
- * order. The native call buffer has the same calls in the same order.
+ * The queued calls of one prefix, whose limiters share their keys. The native call buffer has the same calls in the
+ * same order.
  */
 export class CallQueue {
   calls: PendingCall[] = []
@@ -57,12 +57,7 @@ export class CallQueue {
   ) {}
 }
 
-/**
- * Sends the calls of all limiters on a store in flushes.
- *
- * Calls of one tick of the event loop are sent together, in one native call and one pipeline. Their
- * responses come back together, in one call of {@link complete}.
- */
+/** Sends the calls of all limiters on a store, those of one tick of the event loop in one flush. */
 export class Batcher<
   S extends FlushTransport = FlushTransport,
   H extends Pick<Health, 'down' | 'whenKnown'> = Pick<Health, 'down' | 'whenKnown'>,
@@ -82,10 +77,8 @@ export class Batcher<
   readonly #backpressure = new Backpressure(() => this.#sendQueued())
   /**
    * A part of the recent peak of pending calls; a flush of this size is sent immediately, while
-   * fewer than four are at the server. Redis then works on one part while this process works on
-   * another; a single flush would make them alternate. Calls return, and are usually repeated, in the
-   * flushes in which they were sent. Without this cut, flushes of 60 and 4 calls would keep these
-   * sizes.
+   * fewer than four are at the server. So Redis works on one part while this process works on another. Calls are
+   * usually repeated in the flushes in which they were sent, so flushes of 60 and 4 calls would otherwise stay so.
    */
   #partOfPeak = 0
   /** The calls answered in this tick of the event loop. */
@@ -103,15 +96,13 @@ export class Batcher<
     return this.#pending.count
   }
 
-  /** Whether the store is known to be down. A call would fail immediately. */
   get isDown(): boolean {
     return this.health.down !== undefined
   }
 
   /**
-   * Rejects if the store is known to be down, or if the call has waited until its deadline for
-   * another call. Throws if the store is closed, or if one more call
-   * would exceed `maxPending`.
+   * Rejects if the store is down, or if the call has waited until its deadline for another call. Throws if the
+   * store is closed, or if one more call would exceed `maxPending`.
    */
   rejection(): Promise<never> | undefined {
     if (this.#closed) {
@@ -132,11 +123,7 @@ export class Batcher<
     return undefined
   }
 
-  /**
-   * Adds a call that is already in the queue's call buffer, and resolves with its result.
-   *
-   * @param cost - The units that it takes, if any.
-   */
+  /** Adds a call that is already in the call buffer. It takes `cost` units, if any. */
   enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: number): Promise<T> {
     const { promise, resolve, reject } = deferred<T>()
     const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
@@ -148,11 +135,7 @@ export class Batcher<
     return promise
   }
 
-  /**
-   * Sends a call in its own flush, after all queued calls.
-   *
-   * @param submit - Sends it as the flush of this number, or throws.
-   */
+  /** Sends a call in its own flush, after all queued calls. `submit` sends it, or throws. */
   sendAlone<T>(
     decoder: ResponseDecoder<T>,
     key: string | Keys,
@@ -179,11 +162,7 @@ export class Batcher<
     return promise
   }
 
-  /**
-   * Settles the calls of a flush, or only its calls at `indices`.
-   *
-   * @param first - The index of the response to the first of them.
-   */
+  /** Settles the calls of a flush, or only those at `indices`. Their responses begin at the index `first`. */
   complete(number: number, responses: FlushResponses, indices: Uint32Array | undefined, first = 0): void {
     const calls = this.#backpressure.end(number, indices)
     // Queued calls are sent together with the calls that callers repeat in this tick. Sent alone
@@ -205,7 +184,6 @@ export class Batcher<
     }
   }
 
-  /** Rejects the calls of a flush: their deadline has passed. */
   expire(number: number): void {
     for (const call of this.#backpressure.end(number, undefined)) {
       this.#expire(call)
@@ -269,7 +247,6 @@ export class Batcher<
     }
   }
 
-  /** Sends all queued calls. The flush expires with the deadline of the last call. */
   #send(isPartial: boolean): void {
     this.#endTick()
     const queues = this.#queues
@@ -306,7 +283,6 @@ export class Batcher<
     }
   }
 
-  /** Rejects all calls of a flush after a failure of the engine itself. */
   #fail(calls: readonly PendingCall[], cause: unknown): void {
     const error = new TollgateError('STORE_ERROR', 'the engine failed: please report this', {
       charged: 'unknown',
@@ -317,7 +293,7 @@ export class Batcher<
     }
   }
 
-  /** The call's own deadline has passed. Its flush, sent or not, may have a later one. */
+  /** Its flush, sent or not, may have a later deadline. */
   #expire(call: PendingCall): void {
     this.#settleCall(call, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }

@@ -35,10 +35,7 @@ export class TickBatch {
     this.#pendingCount++
   }
 
-  /**
-   * Counts a settled call. After the last one the calls are released: results must not outlive
-   * their use.
-   */
+  /** After the last call the calls are released: results must not outlive their use. */
   callSettled(): void {
     this.#pendingCount--
     if (this.#pendingCount === 0) {
@@ -63,10 +60,8 @@ export function expiryMsOf(deadline: number): number {
 const MAX_SETTLED_HEAD = 64
 
 /**
- * One timer for the deadlines of all calls. It keeps the process alive while calls are pending.
- *
- * All calls have the same timeout, so they expire in call order. The timer is set for the first
- * pending call.
+ * One timer for the deadlines of all calls, which keeps the process alive while calls are pending. All calls have the
+ * same timeout, so they expire in call order.
  */
 export class Deadlines {
   readonly #expire: (call: PendingCall) => void
@@ -88,7 +83,6 @@ export class Deadlines {
     this.#timer?.ref()
   }
 
-  /** No call is pending. */
   idle(): void {
     this.#timer?.unref()
   }
@@ -107,10 +101,7 @@ export class Deadlines {
     this.#timer = timers.setTimeout(this.#onTimer, expiryMsOf(deadline))
   }
 
-  /**
-   * After a tick in which the program blocked the event loop, timers run first. The responses that
-   * Redis sent meanwhile must be read before any call expires.
-   */
+  /** After the event loop was blocked, timers run first. Responses that have come must be read before calls expire. */
   readonly #onTimer = (): void => {
     timers.setImmediate(this.#expireDue)
   }

@@ -23,23 +23,19 @@ import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
 import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
 
-/** The parts of a store that a backend uses. */
 export interface RedisBackendContext {
   readonly batcher: Batcher
   readonly engine: Engine
-  /** The calls of all limiters of the prefix. */
   readonly queue: CallQueue
-  /** Keeps the prefix open; the returned function ends that, and closes the call buffer. */
+  /** Keeps the prefix open until the returned function is called, which closes the call buffer. */
   readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
   /** Called at the limiter's first call. */
   readonly onFirstUse: () => void
   /** Rejects with `INVALID_POLICY` if other processes use policies of another kind. */
   readonly checkPolicies: () => Promise<void>
-  /** Called when a variant is opened. */
   readonly onVariant: (policySet: PolicySet, index: number) => void
 }
 
-/** A limiter's keys in Redis. */
 export class RedisBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
@@ -58,11 +54,7 @@ export class RedisBackend implements LimiterBackend {
   readonly #release: () => void
   #isUsed = false
 
-  /**
-   * @param callBuffer - Puts calls into the queue.
-   * @param tag - The hash tag of keys in calls without one.
-   * @param release - Called once no call is pending.
-   */
+  /** @param release - Called once no call is pending. */
   constructor(
     context: RedisBackendContext,
     callBuffer: native.NativeRedisLimiter,
@@ -127,9 +119,8 @@ export class RedisBackend implements LimiterBackend {
     return takeManyResultsOf(await Promise.allSettled(calls))
   }
 
-  // Not async, and neither are the other methods: a failure then takes the same number of microtask
-  // turns for every operation, so calls that fail together get their fallback answers in call
-  // order.
+  // Not async, and neither are the other methods: calls that fail together then get their fallback answers in call
+  // order, because a failure takes the same number of microtask turns for every operation.
   execute(keys: Keys, operation: Operation): Promise<OperationResult> {
     if (operation.kind === 'peek') {
       this.#markUsed()
@@ -185,11 +176,7 @@ export class RedisBackend implements LimiterBackend {
     }
   }
 
-  /**
-   * Writes an operation into the call buffer.
-   *
-   * @throws {TollgateError} `INVALID_KEY`
-   */
+  /** Writes an operation into the call buffer. @throws {TollgateError} `INVALID_KEY` */
   #enqueue({ keys, tag = this.#tag }: Keys, operation: EngineOperation): void {
     const numbers = Float64Array.from(numbersOf(operation))
     const overrides = compileOverrides(this.#context.engine, operation)

@@ -60,17 +60,12 @@ export interface OwnedStore {
 }
 
 /**
- * The implementation of `RateLimiter`: it checks arguments and calls its backend.
- *
- * It does not depend on a particular store. `ownStore` makes the store that the limiter owns if the
- * options name none, or a URL.
- *
- * Every method calls its backend before its first `await`, so calls take effect in the order in
- * which they are made.
+ * The implementation of `RateLimiter`: it checks arguments and calls its backend, before its first `await`, so
+ * that calls take effect in the order in which they are made. `ownStore` makes the store if the options name none,
+ * or a URL.
  */
 export class Limiter {
   readonly #keyReader: KeyReader
-  /** Whether keys are strings. */
   readonly #hasStringKeys: boolean
   /** Whether keys are strings, calls name no tier, and no policy needs permits. */
   readonly #isPlain: boolean
@@ -371,7 +366,6 @@ export class Limiter {
     await this.close()
   }
 
-  /** Calls the backend for a reservation. */
   #holdCall(method: string, { keys, tier }: KnownReservation): HoldCall {
     return (operation) => {
       this.#openBackend()
@@ -425,7 +419,6 @@ export class Limiter {
   }
 }
 
-/** Whether any of several calls was charged. */
 function chargedBy(results: TakeManyResults): boolean | 'unknown' {
   const isCharged = (result: Decision | TollgateError) => {
     // Without a store nothing is counted.
@@ -447,7 +440,6 @@ function refundOperationFor(
   return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units), cost, kept }
 }
 
-/** The charge of a decision. */
 function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: number): Charge {
   const { at, policies: numbers } = decision
   const atUs = microsOf(at)
@@ -465,9 +457,8 @@ function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: n
 }
 
 /**
- * A promise of a decision. Reading one property first tells the JavaScript engine the object's
- * hidden class, and so that it has no `then` to look up. The lookup costs 25 to 40 ns of an awaited
- * `take`.
+ * A promise of a decision. Reading one property first tells the JavaScript engine that the object has no `then` to
+ * look up, which costs 25 to 40 ns of an awaited `take`.
  */
 function resolved(decision: Decision): Promise<Decision> {
   void decision.at

@@ -17,7 +17,6 @@ export type OverridableOption =
   | 'initial'
   | 'debt'
 
-/** The same options as values. */
 const OVERRIDABLE = {
   limit: true,
   period: true,
@@ -54,7 +53,6 @@ export type Override<P extends Policy | Policies> = P extends Policy
   ? PolicyOverride<P>
   : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
 
-/** Numbers, or groups of numbers, by the name of their option. */
 interface Numbers {
   readonly [option: string]: unknown
 }
@@ -77,7 +75,6 @@ function policiesWithChanges({ policies, isSingle }: PolicySet, numbers: unknown
   )
 }
 
-/** A copy of a policy with some of its numbers replaced. */
 function policyWithChanges(where: string, policy: Policy, numbers: unknown): Policy {
   const own: Numbers = { ...policy }
   const values = valuesOf(

@@ -9,10 +9,7 @@ import type { AbortSignalLike } from './wait.js'
 /** The longest time between two requests for the calls of a queue, if the store has no permits for them. */
 const POLL_MS = 20
 
-/**
- * The shortest such time. Under 10 permits of 100 ms, three processes used 82 % of the permits' time with
- * requests every 20 ms, and 92 % with requests every 5 ms.
- */
+/** The shortest such time. Under 10 permits of 100 ms, 20 ms used 82 % of their time, and 5 ms 92 %. */
 const MIN_POLL_MS = 5
 
 /** The requests in the mean time for which permits are held. */
@@ -21,10 +18,7 @@ const POLLS_PER_HOLD = 20
 /** The longest time between two requests, if a rate or a window refuses them. */
 const MAX_POLL_MS = 1_000
 
-/**
- * The number of calls of a new queue for which the store is asked at a time. If most have to wait, their
- * requests are in vain.
- */
+/** The number of calls of a new queue for which the store is asked at a time. */
 const FIRST_WINDOW = 16
 
 /** The most calls of a queue for which the store is asked at a time. */
@@ -33,7 +27,6 @@ const MAX_WINDOW = 64
 /** The most requests under way beyond the number of calls that wait. Their calls have got other permits. */
 const MAX_SURPLUS = 16
 
-/** A call that waits for a permit. */
 export interface QueuedCall {
   readonly id: number
   readonly units: number
@@ -41,10 +34,8 @@ export interface QueuedCall {
   readonly signal: AbortSignalLike | undefined
 }
 
-/** The calls of a queue on its pool. */
 interface PermitQueueCalls {
   readonly time: WaitingTime
-  /** Asks the store. */
   ask(
     id: number,
     units: number,
@@ -65,7 +56,6 @@ interface PermitQueueCalls {
   onEmpty(): void
 }
 
-/** A waiting call in a queue. */
 interface Waiter extends Linked<Waiter> {
   readonly call: QueuedCall
   readonly since: number
@@ -88,22 +78,17 @@ interface Waiter extends Linked<Waiter> {
  * The calls of this process that wait for permits of one key, in order.
  *
  * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
- * the first one every {@link POLL_MS}, or more often if permits are held for a
- * short time, and for more with each permit that it gets. A request for a call that has to wait anyway
- * would cost the store time, the more the more calls wait. If a rate refuses the first call, the queue
- * asks again when the rate admits it.
+ * the first one every {@link POLL_MS}, or more often if permits are held for a short time, and for more with each
+ * permit that it gets. If a rate refuses the first call, the queue asks again when the rate admits it.
  *
- * Whatever requests are under way for other calls, such as the last ones of calls that stop waiting: the
- * first call has a request of its own under way, or {@link POLL_MS} at most since the answer to the last.
- * Only if {@link MAX_SURPLUS} requests of calls that wait no more are under way, it waits for the answer to
- * one of them.
+ * The first call has a request of its own under way, or its last answer is {@link POLL_MS} old at most. Only if
+ * {@link MAX_SURPLUS} requests of calls that wait no more are under way, it waits for the answer to one of them.
  */
 export class PermitQueue {
   readonly #calls: PermitQueueCalls
   readonly #waiters = new LinkedList<Waiter>()
   /** The timer of the next request; `undefined` if the store has not refused a call. */
   #timer: PlatformTimer | undefined
-  /** The time for which it was set. */
   #timerMs = 0
   #asking = 0
   /** Whether the store has refused a call since the queue was empty. */
@@ -153,11 +138,7 @@ export class PermitQueue {
     })
   }
 
-  /**
-   * Gives a permit of `units` units to the first call; returns whether that call takes as many.
-   *
-   * @param permitOf - Makes the permit.
-   */
+  /** Gives a permit of `units` units to the first call; returns whether that call takes as many. */
   give(units: number, permitOf: () => Permit): boolean {
     const { first } = this.#waiters
     if (first === undefined || first.call.units !== units) {
@@ -180,7 +161,6 @@ export class PermitQueue {
     }
   }
 
-  /** Rejects all calls. */
   close(error: Error): void {
     while (this.#waiters.first !== undefined) {
       this.#abandon(this.#waiters.first, error)
@@ -194,9 +174,8 @@ export class PermitQueue {
   }
 
   /**
-   * Asks for the first calls, up to the window, unless the first one has a request under way or is
-   * asked for later. All of them have the same time, and those after the first one have no tickets, so
-   * that the store sees them in their order.
+   * Asks for the first calls, up to the window, unless the first one is being asked for or waits for the timer. All
+   * have the same time, and those after the first one have no tickets, so that the store sees their order.
    */
   #askIfIdle(): void {
     const { first } = this.#waiters

@@ -121,7 +121,6 @@ export function hasConcurrency({ policies }: PolicySet): boolean {
   return policies.some(({ policy }) => policy.algorithm === 'concurrency')
 }
 
-/** The error for a method that cannot be used with `concurrency`. */
 export function needsAcquireError(method: string): TollgateError {
   const fix = 'use acquire(key), which returns a permit to release'
   return new TollgateError('INVALID_OPTION', `${method} cannot be used with a concurrency policy: ${fix}`)

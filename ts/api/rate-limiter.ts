@@ -29,56 +29,46 @@ import type { WaitsOf } from './wait.js'
 /** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
 export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkeys'}://${string}`
 
-/** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
-  /** The store of the counts. Limiters with equal URLs share a connection. You close a store that you made. */
-  readonly store: RedisStore | RedisUrl
+/** The options of a {@link RateLimiter} whose store is chosen at run time. */
+export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
+  /**
+   * The store of the counts. Limiters with equal URLs share a connection; you close a store that you made.
+   * `undefined` is a new {@link MemoryStore}, with a warning (`TOLLGATE_UNDEFINED_STORE`).
+   */
+  readonly store: MemoryStore | RedisStore | RedisUrl | undefined
   /**
    * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
    * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
    */
   readonly prefix: string
-  /** The answer to calls when the store fails. Default: `'throw'`. */
+  /** The answer to calls when the store fails. The embedded store never fails. Default: `'throw'`. */
   readonly onStoreFailure?: OnStoreFailure
-  /** The calls that this process decides itself. Default: none. */
+  /** The calls over Redis that this process decides itself. Default: none. */
   readonly local?: LocalDecisions
   /**
-   * Whether {@link RateLimiter.ready} accepts policies with other names or algorithms on the same prefix, as
+   * Whether `ready` accepts policies with other names or algorithms on the same prefix, as
    * while such a change is rolled out. Neither sees the counts of the other. Default: `false`.
    */
   readonly takeOver?: boolean
 }
 
-/** The options of a {@link RateLimiter} on the embedded store. A `tag` has no effect there. */
-export interface RateLimiterOptions extends KeyOptions, BanningOptions {
+/** The options of a {@link RateLimiter} over Redis. */
+export interface RedisRateLimiterOptions extends AnyRateLimiterOptions {
+  readonly store: RedisStore | RedisUrl
+}
+
+/**
+ * The options of a {@link RateLimiter} on the embedded store. Those for Redis, and a `tag`, are checked, so that a
+ * test can replace Redis, and have no effect.
+ */
+export interface RateLimiterOptions extends Omit<AnyRateLimiterOptions, 'store' | 'prefix'> {
   /** The store of the counts. Default: a new {@link MemoryStore}. */
   readonly store?: MemoryStore
   /**
-   * Separates this limiter's keys from those of other limiters on the store: as for Redis. Limiters with
-   * equal prefix share their counts, and each decides by its own numbers, with a warning. Policies that
-   * differ in more than numbers are `INVALID_OPTION` while the other limiter is open.
+   * As for Redis. Limiters with equal prefix share their counts, and each decides by its own numbers, with a
+   * warning. Policies that differ in more than numbers are `INVALID_OPTION` while the other limiter is open.
    */
   readonly prefix?: string
-  /** As for Redis. The embedded store never fails: the option is checked, for tests, and has no effect. */
-  readonly onStoreFailure?: OnStoreFailure
-  /** As for Redis. The option is checked and has no effect. */
-  readonly local?: LocalDecisions
-  /** As for Redis. The option is checked and has no effect. */
-  readonly takeOver?: boolean
-}
-
-/** The options of a {@link RateLimiter} whose store is chosen at run time. */
-export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
-  /** `undefined` is a new {@link MemoryStore}, with a warning (`TOLLGATE_UNDEFINED_STORE`). */
-  readonly store: MemoryStore | RedisStore | RedisUrl | undefined
-  /** As for Redis, where it is required. */
-  readonly prefix: string
-  /** As for Redis. On the embedded store the option is checked and has no effect. */
-  readonly onStoreFailure?: OnStoreFailure
-  /** As for Redis. On the embedded store the option is checked and has no effect. */
-  readonly local?: LocalDecisions
-  /** As for Redis. On the embedded store the option is checked and has no effect. */
-  readonly takeOver?: boolean
 }
 
 /** A key that is a string, or some of its parts. `global: true` selects a policy that counts all calls together. */

@@ -186,7 +186,6 @@ const DEFAULT_EXPIRY: Duration = '1m'
 
 const MAX_EXPIRY_US = 86_400_000_000
 
-/** Checks that all policies support reservations. */
 export function checkReservable(method: string, { policies }: PolicySet): void {
   if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
     const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
@@ -216,7 +215,6 @@ function expiryUsOf(method: string, expiresIn: unknown): number {
   return durationUs
 }
 
-/** Calls the store for a reservation. */
 export type HoldCall = (
   operation: ExtendOperation | SettleOperation | RenewOperation,
 ) => OperationResult | Promise<OperationResult>
@@ -246,7 +244,6 @@ export async function settleReservation(
   return { settled: true, refunded, charged, shortfall }
 }
 
-/** The reason for which a reservation has no hold. */
 function reasonAt({ at }: Decision, expiresAtUs: number): 'expired' | 'settled-before' {
   return microsOf(at) >= expiresAtUs ? 'expired' : 'settled-before'
 }
@@ -257,7 +254,6 @@ const NOT_RENEWED: Renewal = Object.freeze({ renewed: false, reason: 'settled-be
 
 const NOT_EXTENDED: Extension = Object.freeze({ extended: false, reason: 'settled-before' })
 
-/** The public reservation for a decision. */
 export function reservationOf(
   decision: Decision,
   reservation: KnownReservation,
@@ -300,10 +296,8 @@ export function reservationOf(
   }
 }
 
-/** The functions of its limiter that a reservation calls. */
 export interface ReservationCallbacks {
   readonly call: HoldCall
-  /** The charge of a decision that took units. */
   readonly chargeOf: (decision: Decision, units: number) => Charge
 }
 
@@ -383,10 +377,7 @@ class ReservationHandle {
     return { hold, source, heldUnits, expiresAtUs }
   }
 
-  /**
-   * Sends a call: at once, or when the one before it has its answer. A settlement has to know all
-   * charges, and if one fails, the next one still has to settle.
-   */
+  /** Sends a call when the one before it has its answer: a settlement has to know all charges. */
   #inTurn<T>(send: () => T | Promise<T>): Promise<T> {
     const sending = async () => send()
     const answer = this.#last === undefined ? sending() : this.#last.then(sending, sending)

@@ -8,7 +8,6 @@ import { withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { type AbortSignalLike, type WaitCall, type WaitedOrRefused, waitTooLongError } from './wait.js'
 
-/** A scheduled slot. */
 interface Slot extends Linked<Slot> {
   readonly answer: WaitedOrRefused
   /** When it comes, by the clock of the waits. */
@@ -30,7 +29,6 @@ interface SlotQueue {
   readonly slots: LinkedList<Slot>
 }
 
-/** A call that waits for its slot. */
 interface PendingWait extends Linked<PendingWait> {
   readonly call: WaitCall
   readonly resolve: (decision: WaitedOrRefused) => void
@@ -62,11 +60,7 @@ export class ScheduledWaits {
     this.#time = time
   }
 
-  /**
-   * Schedules a slot, and resolves when it arrives. The backend is called synchronously.
-   *
-   * @param currentBackend - The limiter's backend, which is replaced by updates.
-   */
+  /** Schedules a slot, and resolves when it arrives. The backend is called synchronously. */
   wait(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
       const { signal } = call
@@ -86,10 +80,7 @@ export class ScheduledWaits {
     })
   }
 
-  /**
-   * Rejects all pending waits, and resolves when their slots have been cancelled as far as
-   * possible; `undefined` if there is nothing to wait for.
-   */
+  /** Rejects all waits. Resolves when their slots have been cancelled, if there are any. */
   close(): Promise<void> | undefined {
     this.#isClosing = true
     for (const wait of this.#pending) {
@@ -105,7 +96,6 @@ export class ScheduledWaits {
     await Promise.all(this.#inFlight)
   }
 
-  /** Handles the response to a scheduling request. */
   #onScheduled(
     wait: PendingWait,
     currentBackend: () => LimiterBackend,
@@ -153,7 +143,6 @@ export class ScheduledWaits {
     return wait
   }
 
-  /** Removes the last slot. */
   #dropLast({ slots }: SlotQueue): Slot {
     const last = slots.last as Slot
     slots.remove(last)
@@ -259,7 +248,6 @@ const sharedListeners = new WeakMap<
   { readonly listeners: Set<() => void>; readonly notify: () => void }
 >()
 
-/** Calls `listener` once the signal is aborted. */
 export function addAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared !== undefined) {
@@ -276,7 +264,6 @@ export function addAbortListener(signal: AbortSignalLike, listener: () => void):
   signal.addEventListener('abort', notify)
 }
 
-/** Removes a listener. */
 export function removeAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared?.listeners.delete(listener) && shared.listeners.size === 0) {
@@ -285,7 +272,6 @@ export function removeAbortListener(signal: AbortSignalLike, listener: () => voi
   }
 }
 
-/** The error for a call whose signal has been aborted. */
 export function abortError(signal: AbortSignalLike, charged: false | 'unknown'): TollgateError {
   return new TollgateError('ABORTED', 'the wait has been aborted', { cause: signal.reason, charged })
 }

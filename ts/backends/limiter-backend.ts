@@ -33,32 +33,18 @@ export interface LimiterBackend {
   take(key: string, cost: number): Decision | Promise<Decision>
   /** {@link take} for several keys that are decided together, or with a tag. */
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision>
-  /**
-   * {@link take} for several keys, each decided separately, in order: a decision or an error for
-   * each.
-   */
+  /** {@link take} for several keys, each decided separately, in order. */
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults | Promise<TakeManyResults>
-  /** Performs one of the other operations. */
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
-  /**
-   * Takes `cost` units as of the first time at which all policies admit them, if this is at most
-   * `maxWaitUs` microseconds away. All policies are rates.
-   */
+  /** Takes units as of the first time at which all policies, which are rates, admit them, if that is near enough. */
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
   /**
-   * Opens a limiter on the same keys whose policies have other numbers. Operations of all variants
-   * on one key take effect in call order.
+   * Opens a limiter on the same keys whose policies have other numbers.
    *
-   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than
-   * numbers.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than numbers.
    */
   openVariant(policySet: PolicySet, variant: VariantIndex): LimiterBackend
-  /**
-   * Resolves once the store can answer.
-   *
-   * @param takesOver - Whether policies of another kind that other processes use on the same prefix
-   * are accepted. Otherwise it rejects with `INVALID_POLICY`.
-   */
+  /** Resolves once the store can answer. With `takesOver` other processes may use policies of another kind. */
   ready(takesOver: boolean): Promise<void>
   /** Releases the prefix for another policy. */
   close(): Promise<void>
@@ -79,7 +65,6 @@ export interface LeasesHeld {
   readonly units: number
 }
 
-/** The decision or error of each key. */
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
 /** The results of separate calls that have all settled. */
@@ -89,35 +74,18 @@ export function takeManyResultsOf(calls: readonly PromiseSettledResult<Decision>
 
 /** A store of counts for limiters. */
 export abstract class Store {
-  /**
-   * Identifies the server that has the counts, without a password; `undefined` if they are in this
-   * process.
-   *
-   * @internal
-   */
+  /** The server that has the counts, without a password; `undefined` if they are in this process. @internal */
   abstract readonly address: string | undefined
 
-  /**
-   * The engine that counts in this process, if necessary.
-   *
-   * @internal
-   */
+  /** The engine that counts in this process, if necessary. @internal */
   abstract readonly engine: Engine
 
-  /**
-   * The time by which calls wait for their turn.
-   *
-   * @internal
-   */
+  /** The time by which calls wait for their turn. @internal */
   get waitingTime(): WaitingTime {
     return realTime(this.engine.elapsedMs)
   }
 
-  /**
-   * The leases of limiters on this store.
-   *
-   * @internal
-   */
+  /** The leases of limiters on this store. @internal */
   readonly leases = new Set<{ readonly held: LeasesHeld }>()
 
   /** @internal */
@@ -131,11 +99,9 @@ export abstract class Store {
   }
 
   /**
-   * Opens a limiter's backend.
+   * Opens a limiter's backend. `tag` is the default hash tag of keys in a cluster.
    *
-   * @param tag - The default hash tag of keys in a cluster.
-   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` while `prefix` is open with another
-   * policy.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` while `prefix` is open with another policy.
    * @internal
    */
   abstract open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): LimiterBackend

@@ -1,5 +1,3 @@
-import type { BanningOptions } from '../api/ban.js'
-import type { KeyOptions } from '../api/call-options.js'
 import { TollgateError } from '../api/error.js'
 import { Limiter, type OwnedStore } from '../api/limiter.js'
 import { checkLimiterCount } from '../api/limiter-options.js'
@@ -8,8 +6,6 @@ import type { AcquiringFor } from '../api/permit.js'
 import type * as face from '../api/rate-limiter.js'
 import type { ReservingFor } from '../api/reservation.js'
 import type { WaitsOf } from '../api/wait.js'
-import type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
-import type { LocalDecisions } from '../backends/local/local-options.js'
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, TieredPolicies } from '../policies/policy-set.js'
 import { MemoryStore } from './memory-store.js'
@@ -24,17 +20,9 @@ export type RateLimiter<
 > = face.RateLimiter<K, N, O, T>
 
 /** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
+export interface RedisRateLimiterOptions extends Omit<face.AnyRateLimiterOptions, 'store'> {
   /** The store of the counts. */
   readonly store: RedisStore
-  /** As in `tollgate`. */
-  readonly prefix: string
-  /** The answer to calls when the store fails. Default: `'throw'`. */
-  readonly onStoreFailure?: OnStoreFailure
-  /** The calls that this process decides itself. Default: none. */
-  readonly local?: LocalDecisions
-  /** As in `tollgate`. Default: `false`. */
-  readonly takeOver?: boolean
 }
 
 /** The constructor of limiters. */

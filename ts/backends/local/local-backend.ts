@@ -184,7 +184,9 @@ export class LocalBackend implements LimiterBackend {
   }
 
   #askStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
-    return this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
+    return this.#learnFrom(key, cost, () =>
+      typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost),
+    )
   }
 
   #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
@@ -193,19 +195,14 @@ export class LocalBackend implements LimiterBackend {
     return answer
   }
 
-  #takeFromStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
-    return typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost)
-  }
-
-  #learnFrom(ask: () => Decision | Promise<Decision>, key: string | Keys, cost: number): Decision | Promise<Decision> {
+  /** Asks the store, and remembers a refusal. */
+  #learnFrom<T extends object>(key: string | Keys, cost: number, ask: () => T | Promise<T>): T | Promise<T> {
     if (!this.#refusals.isOn) {
       return ask()
     }
     const { sentAt } = this.#refusals
     const answer = ask()
-    return answer instanceof Promise
-      ? this.#refusals.learn(answer, key, cost, sentAt, (decision) => decision, this.#onAnswer)
-      : answer
+    return answer instanceof Promise ? this.#refusals.learn(answer, key, cost, sentAt, this.#onAnswer) : answer
   }
 
   /** Changes the refusals of the key in the other tiers by a decision of the store. */
@@ -256,16 +253,7 @@ export class LocalBackend implements LimiterBackend {
       return this.#yieldTicks.resolve({ decision: refused, units: 0 })
     }
     this.leases?.sendGroupsOf(keys)
-    const callStore = () => {
-      if (!this.#refusals.isOn) {
-        return this.#store.execute(keys, operation)
-      }
-      const { sentAt } = this.#refusals
-      const answer = this.#store.execute(keys, operation)
-      return answer instanceof Promise
-        ? this.#refusals.learn(answer, keys, cost, sentAt, ({ decision }) => decision, this.#onAnswer)
-        : answer
-    }
+    const callStore = () => this.#learnFrom(keys, cost, () => this.#store.execute(keys, operation))
     return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeTake(keys, operation, cost))
   }
 

@@ -126,12 +126,11 @@ export class RefusalCache {
   }
 
   /** Remembers the refusal in an answer of the store. `onAnswer` is called after that. */
-  learn<T>(
+  learn<T extends object>(
     answer: Promise<T>,
     keys: string | Keys,
     cost: number,
     sentAt: number,
-    decisionIn: (answer: T) => Decision,
     onAnswer: (keys: Keys, decision: Decision, sentAt: number) => void,
   ): Promise<T> {
     this.#asking++

@@ -70,11 +70,7 @@ export abstract class BatchedStore<B extends Batcher> extends Store {
         }
       }
     }
-    const onFirstUse = () => registry?.markUsed(prefix)
-    const onVariant = (variant: PolicySet, index: number) => registry?.setPolicies(prefix, variant, index)
-    const checkPolicies = async () => registry?.check(prefix)
-    const callbacks = { use, onFirstUse, onVariant, checkPolicies }
-    const context = { batcher, engine, queue: shared.queue, ...callbacks }
+    const context = { batcher, prefix, engine, queue: shared.queue, use }
     const release = use(callBuffer)
     const releaseAll = () => {
       if (!isFirst) {

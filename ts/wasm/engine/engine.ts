@@ -1,8 +1,9 @@
 import * as glue from '../../../wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
 import { FAILURE_CODES } from '../../backends/protocol.js'
+import { ElapsedClock } from '../../platform/elapsed-clock.js'
+import { timers } from '../../platform/timers.js'
 import { buildOverrides, buildPolicySet } from './builder.js'
-import { elapsedMs } from './elapsed.js'
 import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
 import type { KeyParts } from './scratch.js'
@@ -68,11 +69,8 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): WasmLimiterState {
-    const variant = this.#glue.openVariant(buildPolicySet(glue, scratch, policies), index, replaces)
-    if (variant === undefined) {
-      throw scratch.engineError()
-    }
-    return new WasmLimiterState(variant)
+    const isSingle = buildPolicySet(glue, scratch, policies)
+    return new WasmLimiterState(scratch.made(this.#glue.openVariant(isSingle, index, replaces)))
   }
 
   close(): void {
@@ -123,11 +121,7 @@ class WasmMemoryStore implements EngineStore {
   open(prefix: string, policies: EnginePolicySet): EngineLimiterState {
     const isSingle = buildPolicySet(glue, scratch, policies)
     scratch.writeText(prefix, 0)
-    const state = this.#glue.open(isSingle)
-    if (state === undefined) {
-      throw scratch.engineError()
-    }
-    return new WasmLimiterState(state)
+    return new WasmLimiterState(scratch.made(this.#glue.open(isSingle)))
   }
 }
 
@@ -143,5 +137,7 @@ function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.Wa
   return known.store
 }
 
+const clock = new ElapsedClock(timers.now, Date.now)
+
 /** The WebAssembly engine, with the same interface as the addon. */
-export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet, elapsedMs }
+export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet, elapsedMs: () => clock.now() }

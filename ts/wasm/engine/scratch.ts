@@ -41,9 +41,7 @@ export class Scratch {
     if (typeof key !== 'string') {
       return NOT_A_STRING
     }
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     // A code unit takes at least a byte. Without this check all of a long text would be encoded.
     if (key.length > MAX_KEY_BYTES) {
       return TOO_LONG
@@ -76,40 +74,38 @@ export class Scratch {
 
   /** Writes numbers, and returns their count. */
   writeNumbers(numbers: ArrayLike<number>): number {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     this.#numbers.set(numbers)
     return numbers.length
   }
 
   /** Copies the response into `into` from `start` on, at most `length` numbers. */
   copyResponse(into: Float64Array, start = 0, length = into.length): void {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     const answer = this.#response
     for (let index = 0; index < length; index++) {
       into[start + index] = answer[index] as number
     }
   }
 
-  /** The error of the last failure: the engine has written its reason. */
-  engineError(): Error {
-    if (this.#response.length === 0) {
-      this.#mapViews()
+  /** Returns what the engine has made; throws if it has written the reason of a failure instead. */
+  made<T>(result: T | undefined): T {
+    if (result === undefined) {
+      this.#checkViews()
+      throw new Error(decoder.decode((this.#texts[0] as Uint8Array).subarray(0, this.#lengths[0])))
     }
-    return new Error(decoder.decode((this.#texts[0] as Uint8Array).subarray(0, this.#lengths[0])))
+    return result
   }
 
   #setLength(slot: number, length: number): void {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     this.#lengths[slot] = length
   }
 
-  #mapViews(): void {
+  #checkViews(): void {
+    if (this.#response.length > 0) {
+      return
+    }
     const glue = this.#glue
     // The first of these calls may grow the memory.
     const [texts, lengths, question, answer] = [glue.texts(), glue.lengths(), glue.operands(), glue.response()]

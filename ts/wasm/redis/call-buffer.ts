@@ -40,11 +40,8 @@ export class CallBuffer {
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): CallBuffer {
-    const variant = this.glue.openVariant(buildPolicySet(glue, this.#scratch, policies), index, replaces)
-    if (variant === undefined) {
-      throw this.#scratch.engineError()
-    }
-    return new CallBuffer(variant, this.#scratch)
+    const isSingle = buildPolicySet(glue, this.#scratch, policies)
+    return new CallBuffer(this.#scratch.made(this.glue.openVariant(isSingle, index, replaces)), this.#scratch)
   }
 
   close(): void {

@@ -137,11 +137,7 @@ export class RedisStore extends BatchedStore<Batcher> {
     return translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
       const isSingle = buildPolicySet(glue, scratch, policies)
       scratch.writeText(prefix, 0)
-      const opened = this.#prefixes.open(isSingle)
-      if (opened === undefined) {
-        throw scratch.engineError()
-      }
-      return new CallBuffer(opened, scratch)
+      return new CallBuffer(scratch.made(this.#prefixes.open(isSingle)), scratch)
     })
   }
 }

@@ -1,6 +1,5 @@
 import type { WasmFlush } from '../../../wasm/redis-engine.js'
 import { timers } from '../../platform/timers.js'
-import { clientErrorOf } from './client-error.js'
 import type { ScriptRunner } from './clients.js'
 import type { RedisEngine } from './start.js'
 
@@ -126,4 +125,24 @@ export class SentFlush {
 
 function pause(): Promise<void> {
   return new Promise((resolve) => timers.setTimeout(resolve, PAUSE_MS))
+}
+
+/**
+ * A client's error: the message that may be the server's, without the command, and the code of a
+ * failed system call. `src/wasm/redis_flush.rs` decides by them whether the script has run.
+ */
+function clientErrorOf(error: unknown): { readonly message: string; readonly systemCode: string } {
+  const { message, code, cause } = (typeof error === 'object' && error !== null ? error : {}) as ErrorLike
+  const systemCode = [code, cause?.code].find((known) => typeof known === 'string')
+  return {
+    // @upstash/redis appends the command, which has the keys.
+    message: (typeof message === 'string' ? message : '').split(', command was: ')[0] as string,
+    systemCode: (systemCode as string | undefined) ?? '',
+  }
+}
+
+interface ErrorLike {
+  readonly message?: unknown
+  readonly code?: unknown
+  readonly cause?: { readonly code?: unknown }
 }

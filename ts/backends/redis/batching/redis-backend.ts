@@ -25,15 +25,11 @@ import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './re
 
 export interface RedisBackendContext {
   readonly batcher: Batcher
+  readonly prefix: string
   readonly engine: Engine
   readonly queue: CallQueue
   /** Keeps the prefix open until the returned function is called, which closes the call buffer. */
   readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
-  /** Called at the limiter's first call. */
-  readonly onFirstUse: () => void
-  /** Rejects with `INVALID_POLICY` if other processes use policies of another kind. */
-  readonly checkPolicies: () => Promise<void>
-  readonly onVariant: (policySet: PolicySet, index: number) => void
 }
 
 export class RedisBackend implements LimiterBackend {
@@ -150,16 +146,17 @@ export class RedisBackend implements LimiterBackend {
   openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): RedisBackend {
     const policies = compilePolicySet(this.#context.engine, policySet)
     const callBuffer = openedVariant(() => this.#callBuffer.openVariant(policies, index, replaces))
-    this.#context.onVariant(policySet, index)
+    this.#context.batcher.policyRegistry?.setPolicies(this.#context.prefix, policySet, index)
     const release = this.#context.use(callBuffer)
     return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, this.origin)
   }
 
   async ready(takesOver: boolean): Promise<void> {
     await this.#peek(new Keys(new Array(this.#dimensionCount).fill('ready'), undefined), 0)
-    await this.#context.batcher.health.whenKnown()
+    const { batcher, prefix } = this.#context
+    await batcher.health.whenKnown()
     if (!takesOver) {
-      await this.#context.checkPolicies()
+      await batcher.policyRegistry?.check(prefix)
     }
   }
 
@@ -172,7 +169,7 @@ export class RedisBackend implements LimiterBackend {
   #markUsed(): void {
     if (!this.#isUsed) {
       this.#isUsed = true
-      this.#context.onFirstUse()
+      this.#context.batcher.policyRegistry?.markUsed(this.#context.prefix)
     }
   }
 

@@ -121,7 +121,7 @@ export class Limiter {
   take(key: unknown, cost?: unknown): Promise<Decision> {
     try {
       checkCount(arguments.length, 2, 'take takes a key and a cost or options', ADVICE.take)
-      const backend = this.#openBackend()
+      const backend = this.#checkOpen()
       const result = this.#takeFrom(backend, key, cost)
       // A store that is not asked, or is down, has a synchronous answer.
       return !backend.isSync && result instanceof Promise ? result : resolved(result as Decision)
@@ -132,7 +132,7 @@ export class Limiter {
 
   takeSync(key: unknown, cost?: unknown): Decision {
     checkCount(arguments.length, 2, 'takeSync takes a key and a cost or options', ADVICE.takeSync)
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     if (!backend.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
     }
@@ -146,7 +146,7 @@ export class Limiter {
 
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
     checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options', ADVICE.takeMany)
-    this.#openBackend()
+    this.#checkOpen()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
@@ -166,7 +166,7 @@ export class Limiter {
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
-    this.#openBackend()
+    this.#checkOpen()
     this.#checkTakes('takeUpTo')
     const { tag, tier } = tierArgumentsOf('takeUpTo', options)
     const backend = this.#tiers.backendOf('takeUpTo', tier)
@@ -180,7 +180,7 @@ export class Limiter {
 
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
     checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
-    this.#openBackend()
+    this.#checkOpen()
     const { units, tag, tier } = takeArgumentsOf('peek', cost, 0)
     const backend = this.#tiers.backendOf('peek', tier)
     return (await backend.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
@@ -188,7 +188,7 @@ export class Limiter {
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
-    const { policySet } = this.#openBackend()
+    const { policySet } = this.#checkOpen()
     this.#checkTakes('reserve')
     checkReservable('reserve', policySet)
     const { durationUs, tag, tier } = reserveOptionsOf(options)
@@ -212,7 +212,7 @@ export class Limiter {
 
   async settle(id: unknown, actual?: unknown): Promise<Settlement> {
     checkCount(arguments.length, 2, 'settle takes the id of a reservation and the actual units')
-    const { policySet } = this.#openBackend()
+    const { policySet } = this.#checkOpen()
     this.#checkTakes('settle')
     checkReservable('settle', policySet)
     const reservation = decodeReservation(id, policySet)
@@ -221,7 +221,7 @@ export class Limiter {
 
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
-    this.#openBackend()
+    this.#checkOpen()
     this.#checkTakes('penalize')
     const { tag, tier } = tierArgumentsOf('penalize', options)
     const backend = this.#tiers.backendOf('penalize', tier)
@@ -231,7 +231,7 @@ export class Limiter {
 
   async refund(decision: unknown, units?: unknown, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'refund takes a decision, units and options')
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     const credit = refundCreditOf(decision, backend.origin)
     if (credit === undefined) {
       return this.#refundCopy(backend, decision, units, options)
@@ -276,7 +276,7 @@ export class Limiter {
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
-    checkRates(this.#openBackend().policySet)
+    checkRates(this.#checkOpen().policySet)
     const call = waitCallOf(options)
     const currentBackend = () => this.#tiers.backendOf('wait', call.tier)
     currentBackend()
@@ -289,7 +289,7 @@ export class Limiter {
 
   async acquire(key: unknown, options?: unknown): Promise<Permit> {
     checkCount(arguments.length, 2, 'acquire takes a key and options', ADVICE.acquire)
-    this.#openBackend()
+    this.#checkOpen()
     const permits = this.#permits
     if (permits === undefined) {
       const fix = 'make the limiter with concurrency({ limit }), or use take(key)'
@@ -321,7 +321,7 @@ export class Limiter {
 
   async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
     checkCount(arguments.length, 3, 'override takes a key, numbers and options')
-    this.#openBackend()
+    this.#checkOpen()
     const { ttl, tag, tier } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag', 'tier'])
     const backend = this.#tiers.backendOf('override', tier)
     const policies = overriddenPolicies(this.#tiers.writtenOf(tier), numbers)
@@ -339,13 +339,13 @@ export class Limiter {
 
   update(policies: unknown): void {
     checkCount(arguments.length, 1, 'update takes the policies')
-    this.#openBackend()
+    this.#checkOpen()
     this.#backend = this.#tiers.update(withBanRule(policySetsOf(policies), this.#ban))
   }
 
   // `ready` and `close` accept any arguments: signal and promise handlers pass some.
   async ready(): Promise<void> {
-    return this.#openBackend().ready(this.#takesOver)
+    return this.#checkOpen().ready(this.#takesOver)
   }
 
   async close(): Promise<void> {
@@ -368,12 +368,13 @@ export class Limiter {
 
   #holdCall(method: string, { keys, tier }: KnownReservation): HoldCall {
     return (operation) => {
-      this.#openBackend()
+      this.#checkOpen()
       return this.#tiers.backendOf(method, tier).execute(keys, operation)
     }
   }
 
-  #openBackend(): LimiterBackend {
+  /** The backend of the first tier. Throws if the limiter is closed. */
+  #checkOpen(): LimiterBackend {
     if (this.#backend === undefined) {
       throw new TollgateError('CLOSED', 'the limiter has been closed')
     }
@@ -414,7 +415,7 @@ export class Limiter {
 
   /** Changes the state of the given parts of a key. */
   async #changeKey(method: string, key: unknown, options: unknown, operation: Operation): Promise<Applied> {
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
 }

@@ -10,7 +10,6 @@ import { HoldTimes } from './hold-times.js'
 import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
-import type { AbortSignalLike } from './wait.js'
 
 /** How long a granted permit may pass to other calls of this process, and overtake those of other processes. */
 const PASSING_MS = 50
@@ -92,7 +91,6 @@ export class PermitPool {
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       meanHoldMs: () => this.#holdTimes.meanMs,
       onEmpty: () => this.#queues.delete(name),
-      aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
     })
   }
 

@@ -3,7 +3,7 @@ import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { Allowed, Decision, Refused } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
 import type { Permit } from './permit.js'
-import { addAbortListener, removeAbortListener } from './scheduled-waits.js'
+import { abortError, addAbortListener, removeAbortListener } from './scheduled-waits.js'
 import type { AbortSignalLike } from './wait.js'
 
 /** The longest time between two requests for the calls of a queue, if the store has no permits for them. */
@@ -50,8 +50,6 @@ interface PermitQueueCalls {
   isConcurrency(limit: string): boolean
   /** The mean time for which the latest permits were held, in milliseconds; `undefined` before the first. */
   meanHoldMs(): number | undefined
-  /** The error for an aborted call. */
-  aborted(signal: AbortSignalLike): Error
   /** No calls wait any more, and no requests for them are under way. */
   onEmpty(): void
 }
@@ -108,7 +106,7 @@ export class PermitQueue {
 
   /** Waits for a permit. The store is asked synchronously, unless it refuses earlier calls. */
   wait(call: QueuedCall): Promise<Permit> {
-    const { time, aborted } = this.#calls
+    const { time } = this.#calls
     const { signal } = call
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
@@ -116,7 +114,7 @@ export class PermitQueue {
         since: time.now(),
         resolve,
         reject,
-        onAbort: () => this.#abandon(waiter, aborted(signal as AbortSignalLike)),
+        onAbort: () => this.#abandon(waiter, abortError(signal as AbortSignalLike, 'unknown')),
         wasAsked: false,
         isAsking: false,
         source: 'store',

@@ -80,7 +80,11 @@ export class MemoryBackend implements LimiterBackend {
     } else {
       take(key, cost, time)
     }
-    return withMetadata(decisionAt(response, 0) ?? this.#multiLimitDecisionIn(response, 0, key), this.origin, key, cost)
+    const decision = decisionAt(response, 0) ?? multiLimitDecisionAt(response, 0, this.#limitNames)
+    if (decision === undefined) {
+      throw errorAt(response, 0, key)
+    }
+    return withMetadata(decision, this.origin, key, cost)
   }
 
   takeBy(keys: Keys, cost: number): Decision {
@@ -147,14 +151,6 @@ export class MemoryBackend implements LimiterBackend {
       throw errorAt(this.#response, 0, keys[0])
     }
     return result
-  }
-
-  #multiLimitDecisionIn(responses: Float64Array, start: number, key: string): Decision {
-    const decision = multiLimitDecisionAt(responses, start, this.#limitNames)
-    if (decision === undefined) {
-      throw errorAt(responses, start, key)
-    }
-    return decision
   }
 
   #now(): number {

@@ -127,7 +127,21 @@ export class Batcher<
   enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: number): Promise<T> {
     const { promise, resolve, reject } = deferred<T>()
     const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
-    this.#enqueueCall(queue, call as PendingCall)
+    this.#track(call as PendingCall)
+    if (queue.calls.push(call as PendingCall) === 1) {
+      this.#queues.push(queue)
+    }
+    this.#queuedCount++
+    this.#queuedWeight += queue.weight
+    // The size from which a partial flush is sent before the tick ends.
+    const partialSize = Math.max(this.#partOfPeak, this.#answeredThisTick === 0 ? MIN_EARLY : 1)
+    if (this.#queuedWeight >= FULL_WEIGHT) {
+      this.#send(false)
+    } else if (!this.native.isRequestPerFlush && this.#queuedCount >= partialSize && this.#backpressure.mayIdle) {
+      this.#send(true)
+    } else {
+      this.#scheduleFlush()
+    }
     const since = currentMadeAt()
     if (since !== undefined) {
       this.#expireAt(call as PendingCall, since + this.timeoutMs)
@@ -200,27 +214,6 @@ export class Batcher<
     this.#pending.add()
     call.decoder.inFlight.add()
     call.tick.add(call)
-  }
-
-  #enqueueCall(queue: CallQueue, call: PendingCall): void {
-    this.#track(call)
-    if (queue.calls.push(call) === 1) {
-      this.#queues.push(queue)
-    }
-    this.#queuedCount++
-    this.#queuedWeight += queue.weight
-    if (this.#queuedWeight >= FULL_WEIGHT) {
-      this.#send(false)
-    } else if (!this.native.isRequestPerFlush && this.#queuedCount >= this.#partialSize && this.#backpressure.mayIdle) {
-      this.#send(true)
-    } else {
-      this.#scheduleFlush()
-    }
-  }
-
-  /** The size from which a partial flush is sent before the tick ends. */
-  get #partialSize(): number {
-    return Math.max(this.#partOfPeak, this.#answeredThisTick === 0 ? MIN_EARLY : 1)
   }
 
   #scheduleFlush(): void {

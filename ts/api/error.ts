@@ -64,7 +64,7 @@ export class TollgateError extends Error {
   /** The kind of the failure, as a stable name. */
   readonly code: TollgateErrorCode
 
-  /** Whether units were charged: `'unknown'` if the store's answer was lost; of a `takeMany`, if any key was. */
+  /** Whether units were charged, by `takeMany` for any key; `'unknown'` if the store's answer was lost. */
   readonly charged: boolean | 'unknown'
 
   /** After a failed `takeMany`: the decision or `TollgateError` of each key, in order. Otherwise `undefined`. */

@@ -1,4 +1,4 @@
-import { type LimiterBackend, Store, type TakeManyResults, takeManyResultsOf } from '../backends/limiter-backend.js'
+import { type LimiterBackend, Store, type TakeManyResults, takeEach } from '../backends/limiter-backend.js'
 import { openBackend } from '../backends/open.js'
 import { appliedBy, type Charge, type Operation, type RefundOperation } from '../backends/operation.js'
 import { microsOf } from '../input/duration.js'
@@ -154,7 +154,8 @@ export class Limiter {
     const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
     const hasStringKeys = this.#hasStringKeys && tag === undefined
     const own = this.#tiers.backendOf('takeMany', tier)
-    const results = await (hasStringKeys ? own.takeMany(keys, costs) : this.#takeEach(own, keys, costs, tag))
+    const takeOne = (key: unknown, cost: number) => own.takeBy(this.#keyReader.read(key, tag), cost)
+    const results = await (hasStringKeys ? own.takeMany(keys, costs) : takeEach(keys, costs, takeOne))
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
@@ -399,18 +400,6 @@ export class Limiter {
       return own.take(key as string, units)
     }
     return own.takeBy(this.#keyReader.read(key, tag), units)
-  }
-
-  async #takeEach(
-    backend: LimiterBackend,
-    keys: readonly unknown[],
-    costs: readonly number[],
-    tag: string | undefined,
-  ): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => {
-      return backend.takeBy(this.#keyReader.read(key, tag), costs[index] as number)
-    })
-    return takeManyResultsOf(await Promise.allSettled(calls))
   }
 
   /** Changes the state of the given parts of a key. */

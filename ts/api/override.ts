@@ -32,8 +32,8 @@ const OVERRIDABLE = {
 
 /**
  * The numeric options of a policy's function, which an override can replace for one key. An omitted number keeps
- * the limiter's value. A `burst`, `initial` or `capacity` that the policy was not given follows the `limit` or
- * the `capacity` of the override.
+ * the limiter's value. A `burst` that the policy was not given is the `limit`, also that of the override. The same
+ * holds for `initial` and `capacity`.
  */
 export type PolicyOverride<P extends Policy = Policy> = P extends Policy
   ? OverrideValues<P, Extract<keyof P, OverridableOption>>

@@ -67,8 +67,13 @@ export interface LeasesHeld {
 
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
-/** The results of separate calls that have all settled. */
-export function takeManyResultsOf(calls: readonly PromiseSettledResult<Decision>[]): TakeManyResults {
+/** Takes units for several keys, each separately. */
+export async function takeEach<K>(
+  keys: readonly K[],
+  costs: readonly number[],
+  take: (key: K, cost: number) => Decision | Promise<Decision>,
+): Promise<TakeManyResults> {
+  const calls = await Promise.allSettled(keys.map(async (key, index) => take(key, costs[index] as number)))
   return calls.map((call) => (call.status === 'fulfilled' ? call.value : (call.reason as TollgateError)))
 }
 

@@ -34,7 +34,8 @@ export type DurationWord =
   | 'week'
   | 'weeks'
 
-const MILLIS: Readonly<Record<DurationUnit, number>> = {
+/** The units of durations, the shortest first. */
+export const MILLIS: Readonly<Record<DurationUnit, number>> = {
   ms: 1,
   s: 1_000,
   m: 60_000,

@@ -85,11 +85,25 @@ export class EmbeddedShare implements FallbackResponder {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
+    let shared = operation
     if (operation.kind === 'override') {
       const policies = shareOfNumbers(this.#engine, operation.policies, this.#share)
-      return policies === undefined ? this.#notApplied(keys) : this.#execute(keys, { ...operation, policies })
+      if (policies === undefined) {
+        return this.#notApplied(keys)
+      }
+      shared = { ...operation, policies }
     }
-    return this.#execute(keys, operation)
+    const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
+    try {
+      const result = this.#backend.execute(keys, shared)
+      const decision = this.#answerBy(keys, result.decision, costOf(operation))
+      return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
+    } catch (error) {
+      if (TollgateError.is(error) && error.code === 'STORE_FULL') {
+        return this.#notApplied(keys)
+      }
+      throw error
+    }
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
@@ -104,20 +118,6 @@ export class EmbeddedShare implements FallbackResponder {
 
   close(): void {
     void this.#backend.close()
-  }
-
-  #execute(keys: Keys, operation: Operation): OperationResult {
-    const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
-    try {
-      const result = this.#backend.execute(keys, operation)
-      const decision = this.#answerBy(keys, result.decision, costOf(operation))
-      return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
-    } catch (error) {
-      if (TollgateError.is(error) && error.code === 'STORE_FULL') {
-        return this.#notApplied(keys)
-      }
-      throw error
-    }
   }
 
   #answerBy(keys: Keys, decision: Decision, cost: number): Decision {

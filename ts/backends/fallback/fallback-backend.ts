@@ -5,20 +5,16 @@ import { YieldTicks } from '../../platform/yield-tick.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
-import { type LimiterBackend, type TakeManyResults, takeManyResultsOf, type VariantIndex } from '../limiter-backend.js'
+import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../limiter-backend.js'
+import type { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 
-/** Answers synchronously in place of a store that fails. */
-export interface FallbackResponder {
-  take(key: string, cost: number): Decision
-  takeBy(keys: Keys, cost: number): Decision
-  takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults
-  /**
-   * Refunds, settlements and cancellations concern only units that this fallback took. A change
-   * that cannot be applied returns a decision whose source is `'none'`.
-   */
-  execute(keys: Keys, operation: Operation): OperationResult
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation
+/**
+ * Answers synchronously in place of a store that fails. Refunds, settlements and cancellations concern only units
+ * that it took. A change that cannot be applied returns a decision whose source is `'none'`.
+ */
+export interface FallbackResponder
+  extends Pick<MemoryBackend, 'take' | 'takeBy' | 'takeMany' | 'execute' | 'schedule'> {
   /** {@link LimiterBackend.openVariant}: `policySet` has the store's numbers. */
   openVariant(policySet: PolicySet, variant: VariantIndex): FallbackResponder
   close(): void
@@ -86,8 +82,7 @@ export class FallbackBackend implements LimiterBackend {
     }
     // Each key separately: decisions of the store on other keys stay valid. Later calls are
     // answered after these.
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {

@@ -8,7 +8,7 @@ import { invalid, optionsOf } from '../../input/options.js'
  * - `'allow'`: the call is allowed, and counted nowhere.
  * - `'refuse'`: the call is refused. Its `retryAfterMs` of 1000 is a time to try again.
  * - `{ embedded: { share } }`: the embedded store decides, with a share of the policies' numbers
- *   (above 0, at most 1). A number of 0 is `INVALID_OPTION`.
+ *   (above 0, at most 1). A share that leaves 0 of a limit, burst or capacity is `INVALID_OPTION`.
  *
  * **Law:** a window that overlaps an outage admits at most the units that the store's law admits, plus those that
  * the law of the share admits in each process. In N processes, shares of 1/N admit together no more than the

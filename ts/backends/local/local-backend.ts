@@ -8,7 +8,7 @@ import {
   type LimiterBackend,
   type Store,
   type TakeManyResults,
-  takeManyResultsOf,
+  takeEach,
   type VariantIndex,
 } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
@@ -101,9 +101,8 @@ export class LocalBackend implements LimiterBackend {
       : this.#yieldTicks.resolve(withMetadata(refused, this.origin, keys, cost))
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+  takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {

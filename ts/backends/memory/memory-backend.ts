@@ -88,8 +88,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Decision {
-    this.#executeNow(keys, { kind: 'take', cost })
-    return withMetadata(this.#resultFor(keys).decision, this.origin, keys, cost)
+    return withMetadata(this.#resultOf(keys, { kind: 'take', cost }).decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
@@ -105,8 +104,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
-    this.#executeNow(keys, operation)
-    return this.#resultFor(keys)
+    return this.#resultOf(keys, operation)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
@@ -145,10 +143,11 @@ export class MemoryBackend implements LimiterBackend {
     }
   }
 
-  #resultFor({ keys }: Keys): OperationResult {
+  #resultOf(keys: Keys, operation: EngineOperation): OperationResult {
+    this.#executeNow(keys, operation)
     const result = operationResultAt(this.#response, 0, this.#limitNames)
     if (result === undefined) {
-      throw errorAt(this.#response, 0, keys[0])
+      throw errorAt(this.#response, 0, keys.keys[0])
     }
     return result
   }

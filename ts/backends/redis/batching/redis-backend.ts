@@ -4,12 +4,7 @@ import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
-import {
-  type LimiterBackend,
-  type TakeManyResults,
-  takeManyResultsOf,
-  type VariantIndex,
-} from '../../limiter-backend.js'
+import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
 import {
   type EngineOperation,
   numbersOf,
@@ -21,7 +16,7 @@ import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
-import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
+import { OperationDecoder, type ResponseDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
 
 export interface RedisBackendContext {
   readonly batcher: Batcher
@@ -100,19 +95,11 @@ export class RedisBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Promise<Decision> {
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, { kind: 'take', cost })
-    return batcher.enqueue(this.#queue, this.#takeDecoder, keys, cost)
+    return this.#enqueue(keys, { kind: 'take', cost }, this.#takeDecoder, cost)
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+  takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
   // Not async, and neither are the other methods: calls that fail together then get their fallback answers in call
@@ -122,25 +109,11 @@ export class RedisBackend implements LimiterBackend {
       this.#markUsed()
       return this.#peek(keys, operation.cost)
     }
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, operation)
-    return batcher.enqueue(this.#queue, this.#operationDecoder, keys, 0)
+    return this.#enqueue(keys, operation, this.#operationDecoder)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs })
-    return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
+    return this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs }, this.#scheduleDecoder)
   }
 
   openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): RedisBackend {
@@ -173,14 +146,22 @@ export class RedisBackend implements LimiterBackend {
     }
   }
 
-  /** Writes an operation into the call buffer. @throws {TollgateError} `INVALID_KEY` */
-  #enqueue({ keys, tag = this.#tag }: Keys, operation: EngineOperation): void {
-    const numbers = Float64Array.from(numbersOf(operation))
-    const overrides = compileOverrides(this.#context.engine, operation)
-    const code = this.#callBuffer.enqueue(keys, tag, OPERATION_CODES[operation.kind], numbers, overrides)
-    if (code !== 0) {
-      throw errorOfCode(code, keys[0])
+  /** Writes an operation into the call buffer, and waits for its result. @throws {TollgateError} `INVALID_KEY` */
+  #enqueue<T>(keys: Keys, operation: EngineOperation, decoder: ResponseDecoder<T>, cost = 0): Promise<T> {
+    const { batcher, engine } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
+    this.#markUsed()
+    const numbers = Float64Array.from(numbersOf(operation))
+    const overrides = compileOverrides(engine, operation)
+    const [tag, kind] = [keys.tag ?? this.#tag, OPERATION_CODES[operation.kind]]
+    const code = this.#callBuffer.enqueue(keys.keys, tag, kind, numbers, overrides)
+    if (code !== 0) {
+      throw errorOfCode(code, keys.keys[0])
+    }
+    return batcher.enqueue(this.#queue, decoder, keys, cost)
   }
 
   /** Sends a peek in its own flush, because its script writes nothing. */

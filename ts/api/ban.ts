@@ -27,7 +27,7 @@ export interface BanOptions {
   readonly within?: Duration
   /** The lengths of the first, second, … ban, 1 to 16. All later bans have the last length. Each at most 2^52 µs. */
   readonly for: Duration | readonly Duration[]
-  /** How long after its end a ban is counted: later the next one is the first. Default: `'1d'`. At most 2^52 µs. */
+  /** The time after the end of a ban after which the next has the first length. Default: `'1d'`. At most 2^52 µs. */
   readonly forget?: Duration
   /** The names of the policies whose refusals are strikes. Default: all without `per: 'global'`. */
   readonly policies?: readonly string[]

@@ -18,8 +18,8 @@ export interface PolicyNumbers {
    */
   readonly retryAfterMs: number | null
   /**
-   * The same for a call of cost 1: 0 if `remaining` is at least 1. Under `concurrency` it is the time until a permit
-   * expires, if none is released or renewed.
+   * Whole milliseconds, rounded up, until a call of cost 1 would be admitted, exact as `retryAfterMs`: 0 if `remaining`
+   * is at least 1. Under `concurrency` it is the time until a permit expires, if none is released or renewed.
    */
   readonly nextAfterMs: number
   /**

@@ -24,7 +24,7 @@ export abstract class BatchedStore<B extends Batcher> extends Store {
   readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
   #closed = false
 
-  /** @throws {TollgateError} `INVALID_OPTION` if the prefix is open with other than numbers. @internal */
+  /** @throws {TollgateError} `INVALID_OPTION` if open policies differ in more than numbers. @internal */
   protected abstract openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter
 
   /** Rejects further calls with `CLOSED`, and waits for pending calls. May be called again. */

@@ -59,7 +59,7 @@ export interface RedisClusterOptions {
    * this number renames all keys, so they start in their initial state.
    */
   readonly tags?: number
-  /** As for sentinels: the addresses to connect to in the place of those that the nodes report. */
+  /** The addresses to connect to in place of those that nodes report: `{ '10.0.0.1:6379': 'redis.example:7001' }`. */
   readonly natMap?: Readonly<Record<string, string | RedisNode>>
 }
 

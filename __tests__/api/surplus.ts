@@ -1,5 +1,4 @@
 /** The arguments of every public function, for the tests that pass one more. */
-import { FOREIGN_CLIENT_METHODS, FOREIGN_LIMITER_METHODS, FOREIGN_STORE_METHODS } from '../../ts/api/foreign-methods.js'
 import { failureOf, rejectionOf } from '../failure.js'
 
 /** The maximum arguments of a function, and the words in which its error lists them. */
@@ -71,17 +70,9 @@ const LENIENT = [
   /\.(close|shutdown|ready|Symbol\(\w+\.asyncDispose\))$/,
   // As predicates they are passed to `filter` and `find`.
   /^TollgateError(\.is)?$/,
-  // Methods of other packages, which always throw.
-  methodsIn('RateLimiter', FOREIGN_LIMITER_METHODS),
-  methodsIn('(Memory|Redis)Store', FOREIGN_STORE_METHODS),
-  methodsIn('RedisStore', FOREIGN_CLIENT_METHODS),
   // Internal: only limiters and stores call them.
   /Store\.open(CallBuffer)?$/,
 ]
-
-function methodsIn(owner: string, methods: object): RegExp {
-  return new RegExp(`^${owner}\\.(${Object.keys(methods).join('|')})$`)
-}
 
 /** The names of a module's functions, except those that accept any arguments. */
 export function functionsOf(module: object): string[] {

@@ -1,8 +1,8 @@
 /** Permits while Redis is away, in each mode of `onStoreFailure`. */
 import { PermitPool } from '../../ts/api/permit-pool.js'
 import { engine } from '../../ts/backends/addon.js'
-import { openBackend } from '../../ts/backends/fallback/on-store-failure.js'
 import type { LimiterBackend, Store } from '../../ts/backends/limiter-backend.js'
+import { openBackend } from '../../ts/backends/open.js'
 import { type Acquired, concurrency, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
@@ -94,7 +94,7 @@ test('a permit of the share lives from the decision of the share on, however lon
     open: () => failing,
   } as unknown as Store
   const onStoreFailure = { embedded: { share: 0.5 } }
-  const backend = openBackend(store, { prefix: 'late', policySet, tag: undefined }, onStoreFailure)
+  const backend = openBackend(store, policySet, { prefix: 'late', tag: undefined, onStoreFailure })
   const pool = new PermitPool(timeOf(clock))
   for (const maxWaitMs of [0, 5_000]) {
     const call = { units: 1, maxWaitMs, signal: undefined, tag: undefined, tier: undefined }

@@ -52,7 +52,8 @@ export default {
   ],
   'a fallback that answers although the store has answered': [
     FALLBACK,
-    'return Promise.resolve(callStore()).then(onStoreResult, useFallback)',
-    'return Promise.resolve(callStore()).then(Math.random() < 0.9 ? onStoreResult : callFallback, useFallback)',
+    'return Promise.resolve(call(this.#store)).then(onStoreResult, useFallback)',
+    `const answer = Math.random() < 0.9 ? onStoreResult : () => call(this.#fallback)
+      return Promise.resolve(call(this.#store)).then(answer, useFallback)`,
   ],
 }

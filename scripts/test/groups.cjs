@@ -62,7 +62,7 @@ const GROUPS = [
       'metrics/prometheus',
       'middleware/failures',
       'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,times,units,update,wait,watch}',
-      'permits/patience',
+      'permits/{linked-list,patience}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
       'redis/calls/{distance,duplicates,faked-timers,flushes,operations}',

@@ -8,59 +8,32 @@ import { TollgateError } from './error.js'
 export interface BanningOptions {
   /** Bans keys for refused calls. Default: no key is banned. */
   readonly ban?: BanOptions
-  /**
-   * Blocks each key for this long from its first refused call on: `ban: { for: blockFor }`. At most
-   * 2^52 microseconds.
-   */
+  /** Blocks each key for this long from its first refused call on: `ban: { for: blockFor }`. */
   readonly blockFor?: Duration
 }
 
 /**
- * When a key is banned, and for how long. A ban is a block that the store starts itself, in the call
- * that deserves it.
+ * When a key is banned, and for how long. A ban is a block that the store starts itself, in the call that
+ * deserves it.
  *
- * A refused call is a *strike* against its key. Of several policies with a `per`, the strike is
- * against the key of each policy that refuses, or against that of `ban.per`. The key is banned when it has `after` strikes within
- * `within`. The call of the last strike has already `status: 'blocked'`, and `ban` in its decision.
- *
- * **No strikes:** calls on a key that is blocked or banned; costs above the limit (`impossible`);
- * `peek`, `wait`, `takeUpTo` and `penalize`; refusals by a policy with `per: 'global'`, by an embedded
- * share or by a fixed answer while the store is down; refusals of a key that shares a count because an
- * embedded store is full.
- *
- * **The end:** a ban ends by itself, or by `unblock`, which the next ban still counts. `reset` forgets
- * strikes and bans. `block` replaces a ban by a block.
- *
- * A strike takes a write in the store. The store keeps a key with strikes for `within`, and one with a
- * ban until it is forgotten.
+ * A refused call is a *strike* against its key. The key is banned when it has `after` strikes within `within`:
+ * the call of the last strike has `status: 'blocked'`, and `ban` in its decision. See
+ * `docs/changing-limits.md#bans` for the calls that are no strikes, and for the end of a ban.
  */
 export interface BanOptions {
   /** The strikes for a ban: a whole number from 1. Default: 1. */
   readonly after?: number
-  /**
-   * The window in which strikes count. It starts with the first strike; the first strike after its
-   * end starts the next one. Required if `after` is above 1. At most 2^52 microseconds.
-   */
+  /** The window in which strikes count. It starts with the first. Required if `after` is above 1. At most 2^52 µs. */
   readonly within?: Duration
-  /**
-   * The lengths of the first, second, … ban, 1 to 16. All later bans have the last length. Each at
-   * most 2^52 microseconds.
-   */
+  /** The lengths of the first, second, … ban, 1 to 16. All later bans have the last length. Each at most 2^52 µs. */
   readonly for: Duration | readonly Duration[]
-  /**
-   * The time after the end of a ban after which the next one has the first length again. Default:
-   * `'1d'`. At most 2^52 microseconds.
-   */
+  /** The time after the end of a ban after which the next has the first length. Default: `'1d'`. At most 2^52 µs. */
   readonly forget?: Duration
-  /**
-   * Of several policies, the names of those whose refusals are strikes. Default: all without
-   * `per: 'global'`.
-   */
+  /** The names of the policies whose refusals are strikes. Default: all without `per: 'global'`. */
   readonly policies?: readonly string[]
   /**
-   * The key dimension whose key gets the strike of each refused call, whichever of `policies` refuses: with
-   * `per: 'ip'` refusals by the limit of an account ban the address that asked, and not the account. One of
-   * the policies must have the same `per`. Default: the key of each policy that refuses.
+   * The key dimension whose key gets the strike, whichever of `policies` refuses: with `per: 'ip'` refusals by
+   * the limit of an account ban the address that asked. Default: the key of each policy that refuses.
    */
   readonly per?: string
 }

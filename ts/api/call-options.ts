@@ -6,19 +6,13 @@ import { TollgateError } from './error.js'
 /** Options of a call on a key. */
 export interface KeyOptions {
   /**
-   * Redis Cluster only: the hash tag that places the key in a slot, instead of the key itself. Keys
-   * that one call decides together must share a slot. A tag follows the rules for a key, and a key
-   * must always have the same tag. Default: the limiter's tag, or else the key itself.
+   * Redis Cluster only: the hash tag that places the key in a slot. Keys that one call decides together must
+   * share a slot, and a key must always have the same tag. Default: the limiter's tag, or else the key itself.
    */
   readonly tag?: string
 }
 
-/**
- * Options of a call that decides. A limiter with {@link tiers} needs the tier of each such call;
- * other limiters have none.
- *
- * @typeParam T - The names of the tiers.
- */
+/** Options of a call that decides. A limiter with tiers needs the tier. @typeParam T - The names of the tiers. */
 export interface TierOptions<T extends string = never> extends KeyOptions {
   /** The tier whose numbers decide. */
   readonly tier?: T
@@ -104,7 +98,6 @@ export function tagOfOptions(method: string, options: unknown): string | undefin
   return options === undefined ? undefined : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag']).tag)
 }
 
-/** Checks a number of units. */
 export function unitsOf(value: unknown): number {
   return wholeNumber('INVALID_COST', 'units', value)
 }
@@ -117,9 +110,7 @@ export interface TakeManyArguments {
   readonly tier: unknown
 }
 
-/**
- * Checks the cost argument of `takeMany`: one cost for all `count` keys, or an array with one each.
- */
+/** Checks one cost for all `count` keys, or an array with one each. */
 export function takeManyArgumentsOf(cost: unknown, count: number): TakeManyArguments {
   if (!Array.isArray(cost)) {
     const { units, tag, tier } = takeArgumentsOf('takeMany', cost, 1)
@@ -135,11 +126,7 @@ export function takeManyArgumentsOf(cost: unknown, count: number): TakeManyArgum
 /** The longest duration that the engine supports: 2^52 microseconds. */
 const MAX_DURATION_US = 2 ** 52
 
-/**
- * Checks a duration, and returns it in microseconds.
- *
- * @param method - The method that has the option, for a warning.
- */
+/** Checks a duration, and returns it in microseconds. */
 export function durationUsOf(method: string, option: string, value: unknown): number {
   const durationUs = microsOf(millisOf('INVALID_OPTION', option, value))
   if (durationUs > MAX_DURATION_US) {

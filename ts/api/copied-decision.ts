@@ -3,12 +3,7 @@ import { invalid } from '../input/options.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Decision } from './decision.js'
 
-/**
- * Checks a copy of a decision, such as one from JSON, as far as a refund reads it. The value may be
- * anything.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks a copy of a decision as far as a refund reads it. @throws {TollgateError} `INVALID_OPTION` */
 export function copiedDecisionOf(value: unknown, { limits }: PolicySet): Decision {
   const { at, allowed, source, policies, marks } = (value ?? {}) as { readonly [property: string]: unknown }
   const numbersOf = (name: string) => (policies as { readonly [name: string]: unknown } | undefined)?.[name]
@@ -26,7 +21,6 @@ export function copiedDecisionOf(value: unknown, { limits }: PolicySet): Decisio
   return value as Decision
 }
 
-/** Whether a value has the numbers of a policy that a refund reads. */
 function areTimes(value: unknown): boolean {
   const { capacity, limit, remaining, resetAfterMs } = (value ?? {}) as { readonly [property: string]: unknown }
   return [capacity, limit, remaining, resetAfterMs].every(isTime)

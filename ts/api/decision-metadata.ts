@@ -4,14 +4,11 @@ import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 
 /**
- * Private metadata of a decision that took units: the limiter's origin, the key, and the units that
- * can still be refunded.
+ * The limiter's origin, the key, and the units of a decision that can still be refunded, as private fields of the
+ * decision. So it stays a plain object: code that lists, copies or compares properties does not see them.
  *
- * They are private fields of the decision itself. The decision stays a plain object: code that
- * lists, copies or compares properties does not see them. They cost 8 to 10 ns of the 200 ns of
- * `takeSync`, and 25 to 30 ns of the 270 ns of an awaited `take` (Node 20; 8 ns in an isolated
- * loop). In an awaited `take` a `WeakMap` costs 180 ns. A symbol property costs 4 ns, but would be
- * copied and compared.
+ * They cost 8 to 10 ns of the 200 ns of `takeSync`, and 25 to 30 ns of the 270 ns of an awaited `take` (Node 20),
+ * where a `WeakMap` costs 180 ns. A symbol property costs 4 ns, but would be copied and compared.
  */
 class DecisionMetadata extends ReturnOverride {
   readonly #origin: object
@@ -37,9 +34,7 @@ class DecisionMetadata extends ReturnOverride {
     return metadata.#refundable
   }
 
-  /**
-   * Claims up to `units` of the units that can still be refunded, and returns how many it claimed.
-   */
+  /** Claims up to `units` of the units that can still be refunded, and returns how many it claimed. */
   static claim(metadata: DecisionMetadata, units: number): number {
     const claimed = Math.min(units, metadata.#refundable)
     metadata.#refundable -= claimed
@@ -54,22 +49,15 @@ class DecisionMetadata extends ReturnOverride {
 /** The units of decisions from which units have been claimed. A field would slow down every call. */
 const costs = new WeakMap<DecisionMetadata, number>()
 
-/**
- * Attaches metadata to a decision.
- *
- * @param origin - Identifies the limiter, so that a decision of another limiter is recognised.
- */
+/** Attaches metadata to a decision. @param origin - Identifies the limiter. */
 export function withMetadata(decision: Decision, origin: object, key: string | Keys, cost: number): Decision {
   new DecisionMetadata(decision, origin, key, decision.allowed ? cost : 0)
   return decision
 }
 
-/** The units of a decision that can still be refunded. */
 export interface RefundCredit {
   readonly key: string | Keys
-  /** The units of the call. */
   readonly cost: number
-  /** The units that have not been claimed. */
   readonly left: number
   /** Claims up to `units` of them, by default all, and returns how many it claimed. */
   claim(units: number | undefined): number

@@ -1,42 +1,30 @@
 /** One policy's numbers in a decision. */
 export interface PolicyNumbers {
   /**
-   * The main number of the policy, as it was written: the `limit` of `gcra` and of windows, the
-   * `capacity` of buckets. Under an override it is the number of the override, whose period or window
-   * may be another one.
+   * The main number of the policy, as it was written, or of the override: the `limit` of `gcra` and of windows, the
+   * `capacity` of buckets.
    */
   readonly limit: number
-  /**
-   * The largest cost that a call can ever have: the `limit` of a window, the `burst` of `gcra`, the
-   * `capacity` of a bucket and its `debt`.
-   */
+  /** The largest cost that a call can ever have: the `limit`, the `burst`, or the `capacity` and its `debt`. */
   readonly capacity: number
   /** Units of the capacity that are in use: `capacity` − `remaining`. */
   readonly used: number
   /** The largest cost that would be admitted now, after this call. */
   readonly remaining: number
   /**
-   * Whole milliseconds, rounded up, until the same cost would be admitted if no other call came.
-   * One millisecond earlier it would be refused. 0 if the call was admitted, `null` if it can never
-   * be.
-   *
-   * The value holds while the key's policy, block and counts stay unchanged and the clock does not
-   * step. If the key has an override, the value is at most the time until the override ends. From
-   * then on the limiter's own numbers decide.
+   * Whole milliseconds, rounded up, until the same cost would be admitted if nothing else changed the key, and no
+   * clock stepped; one millisecond earlier it would be refused. 0 if the call was admitted, `null` if it can
+   * never be. At most the time until an override ends.
    */
   readonly retryAfterMs: number | null
   /**
-   * Whole milliseconds, rounded up, until a call of cost 1 would be admitted if no other call came: 0
-   * if `remaining` is at least 1. So the decision that took the last unit tells when the next one
-   * comes. Under `concurrency` it is the time until a permit expires, if none is released or renewed.
-   *
-   * It holds as long as `retryAfterMs` does.
+   * Whole milliseconds, rounded up, until a call of cost 1 would be admitted, exact as `retryAfterMs`: 0 if `remaining`
+   * is at least 1. Under `concurrency` it is the time until a permit expires, if none is released or renewed.
    */
   readonly nextAfterMs: number
   /**
-   * Whole milliseconds, rounded up, until the key has its full allowance again. Under
-   * `calendarWindow` it is the time until the window ends, also if no call was counted in it; under
-   * all other policies 0 for a key in its initial state.
+   * Whole milliseconds, rounded up, until the key has its full allowance again; under `calendarWindow` until the
+   * window ends, also if no call was counted in it.
    */
   readonly resetAfterMs: number
 }
@@ -47,40 +35,25 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   readonly policy: N
   /** The numbers of each policy, by name. All names are present, whatever the `source`. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
-  /**
-   * The time of the decision by the deciding clock, in epoch milliseconds with microsecond
-   * precision.
-   */
+  /** The time of the decision by the deciding clock, in epoch milliseconds with microsecond precision. */
   readonly at: number
-  /**
-   * The time of `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock; `null`
-   * if the call can never be admitted.
-   */
+  /** The time of `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. */
   readonly retryAt: number | null
-  /**
-   * The time of `resetAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. Under
-   * windows it is exactly their end.
-   */
+  /** The time of `resetAfterMs` in whole epoch milliseconds, rounded up: under windows exactly their end. */
   readonly resetAt: number
   /**
-   * The origin of the decision: `'store'`; `'cache'` for a refusal that this process knew already
+   * The origin of the decision: `'store'`; `'cache'` for a refusal that this process knew already,
    * or `'lease'` for a call that used units which this process had charged in advance (see
-   * `LocalDecisions`); or after a failure of the store the choice of `onStoreFailure`.
-   * `'fallback'` is the embedded store with a share of the numbers. `'none'` is a
-   * fixed answer.
+   * `LocalDecisions`); after a failure of the store `'fallback'` for the embedded share, or `'none'` for a fixed
+   * answer (see `OnStoreFailure`).
    *
-   * With `'lease'` the numbers and `at` are those of the store's answer to the process, moved on by
-   * the units and the time that this process has used since.
-   *
-   * With `'none'` nothing was counted. `policy` is the first limit, `used`, `remaining` and
-   * `resetAfterMs` are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` and
-   * `nextAfterMs` of a refused call are 1000: a time to try again, not a prediction.
+   * With `'none'` nothing was counted: `remaining` is 0, `at` is by this process's clock, and the `retryAfterMs`
+   * of a refused call is 1000, a time to try again.
    */
   readonly source: 'store' | 'cache' | 'lease' | 'fallback' | 'none'
   /**
-   * What a later refund needs besides the times, by name. Only an allowed call has it, and only if the
-   * key was refunded or reset, or its numbers changed, while units were charged. A copy of a decision
-   * must have it: without it fewer units come back, or none.
+   * What a later refund needs besides the times, by name, if the key was refunded, reset or changed while units
+   * were charged. A copy of a decision must have it: without it fewer units come back, or none.
    */
   readonly marks?: { readonly [Name in N]?: number }
 }
@@ -103,10 +76,7 @@ export interface Refused<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   /** `'refused'`: the cost does not fit now. It fits after {@link retryAfterMs}. */
   readonly status: 'refused'
-  /**
-   * Whole milliseconds, rounded up, until the same cost fits if no other call is charged meanwhile. One
-   * millisecond earlier it would be refused. With `source` `'none'` a time to try again.
-   */
+  /** Whole milliseconds, rounded up, until the same cost fits. With `source` `'none'` a time to try again. */
   readonly retryAfterMs: number
   /** The time of {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
   readonly retryAt: number
@@ -147,7 +117,7 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
 }
 
 /**
- * The answer to a call: a plain object. `allowed` and `status` tell its kind and narrow its type.
+ * The answer to a call: a plain object. `allowed` and `status` tell its kind.
  *
  * @example
  * const decision = await limiter.take('user:42')
@@ -156,13 +126,8 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
 export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Blocked<N> | Impossible<N>
 
 /**
- * The place where a change of a key was applied; truthy if it was applied anywhere.
- *
- * - `'store'`: in the store, for all processes.
- * - `'fallback'`: the store failed, and the embedded share of `onStoreFailure` applied the change.
- *   It holds in this process while the share decides. The store does not have it after the outage.
- * - `false`: the store failed, and the change was not applied.
- *
- * If the store did not answer in time, the change may still have reached it.
+ * The place where a change of a key was applied: `'store'`, for all processes; `'fallback'`, in the embedded
+ * share of this process until the outage ends; or `false`, nowhere, because the store failed. After
+ * a timeout the change may still have reached the store.
  */
 export type Applied = 'store' | 'fallback' | false

@@ -55,9 +55,7 @@ export interface TollgateErrorDetails {
 const BRAND = Symbol.for('tollgate.error')
 
 /**
- * The only error class of this package. A refusal is a decision, not an error, except in `wait`,
- * which rejects with `WAIT_TOO_LONG`.
- *
+ * The only error class of this package. A refusal is a decision, not an error, except `WAIT_TOO_LONG` of `wait`.
  * The message names the option, the value and the rule. It never contains a key or a password.
  */
 export class TollgateError extends Error {
@@ -66,28 +64,16 @@ export class TollgateError extends Error {
   /** The kind of the failure, as a stable name. */
   readonly code: TollgateErrorCode
 
-  /**
-   * Whether units were charged: `false`, or `'unknown'` if the store's answer was lost. After a failed
-   * `takeMany` it is `true` if any key was charged, and otherwise `'unknown'` if that is unknown for one.
-   */
+  /** Whether units were charged, by `takeMany` for any key; `'unknown'` if the store's answer was lost. */
   readonly charged: boolean | 'unknown'
 
-  /**
-   * After a failed `takeMany`: the decision or `TollgateError` of each key, in order. Otherwise
-   * `undefined`.
-   */
+  /** After a failed `takeMany`: the decision or `TollgateError` of each key, in order. Otherwise `undefined`. */
   readonly results: readonly (Decision | TollgateError)[] | undefined
 
-  /**
-   * After `WAIT_TOO_LONG`: the decision that refused the call, with `retryAfterMs` and a `waitedMs`
-   * of 0. Otherwise `undefined`.
-   */
+  /** After `WAIT_TOO_LONG`: the decision that refused the call. Otherwise `undefined`. */
   readonly decision: Decision | undefined
 
-  /**
-   * If a call of an `OutgoingClient` ended with `CLOSED`, `ABORTED`, `OVERLOADED`, `WAIT_TOO_LONG` or
-   * `ATTEMPT_TIMEOUT`: the attempts that had begun. 0: its function has never run. Otherwise `undefined`.
-   */
+  /** The attempts that had begun, of a failed call of an `OutgoingClient`; 0: its function has never run. */
   readonly attempts: number | undefined
 
   /** @internal */
@@ -103,10 +89,7 @@ export class TollgateError extends Error {
     this.attempts = details.attempts
   }
 
-  /**
-   * Whether a value is a `TollgateError` of any copy of this package. `instanceof` fails if a
-   * program has loaded two copies.
-   */
+  /** Whether a value is a `TollgateError` of any copy of this package. `instanceof` knows only one copy. */
   static is(value: unknown): value is TollgateError {
     return typeof value === 'object' && value !== null && (value as Record<symbol, unknown>)[BRAND] === true
   }

@@ -4,7 +4,6 @@ import type { Keys } from '../input/keys.js'
 import type { Allowed } from './decision.js'
 import { TollgateError } from './error.js'
 
-/** A request to the store for a permit. */
 export interface PermitRequest {
   readonly id: number
   /** Its keys under the policies for concurrency. */
@@ -25,7 +24,6 @@ export interface StoredPermit extends PermitRequest {
   readonly decision: Allowed
 }
 
-/** The part of the life of a permit after which its signal is aborted. */
 const LAST_PART = 0.9
 
 /** Whether it is too late to use a permit that was asked for, or renewed, at `since`. */
@@ -36,7 +34,6 @@ export function isAboutToExpire(
   return now - since >= expiresMs * LAST_PART
 }
 
-/** A permit that this process holds: renews it, and tells its holder when it is lost. */
 export class HeldPermit {
   readonly stored: StoredPermit
   readonly #now: () => number
@@ -46,17 +43,13 @@ export class HeldPermit {
   #isLost = false
   #controller: AbortController | undefined
 
-  /**
-   * @param renewedAt - The time at which the permit was acquired or last renewed.
-   * @param now - Milliseconds of a clock that counts the suspension of the machine.
-   */
+  /** @param now - Milliseconds of a clock that counts the suspension of the machine. */
   constructor(stored: StoredPermit, renewedAt: number, now: () => number) {
     this.stored = stored
     this.#renewedAt = renewedAt
     this.#now = now
   }
 
-  /** The same permit for another holder. */
   passedOn(): HeldPermit {
     return new HeldPermit(this.stored, this.#renewedAt, this.#now)
   }
@@ -86,7 +79,6 @@ export class HeldPermit {
     }
   }
 
-  /** The permit is no longer held. */
   lose(): void {
     if (!this.#isLost) {
       this.#isLost = true
@@ -94,10 +86,7 @@ export class HeldPermit {
     }
   }
 
-  /**
-   * Ends the permit in the store. Resolves to the time for which the store held it, in milliseconds by
-   * its clock; to `undefined` if it had expired.
-   */
+  /** Ends the permit. Resolves to the milliseconds for which the store held it; to `undefined` if it had expired. */
   async release(): Promise<number | undefined> {
     const { units, decision } = await this.#send('release')
     return units > 0 ? Math.max(0, decision.at - this.stored.decision.at) : undefined

@@ -1,12 +1,8 @@
 import type { Allowed, Decision, PolicyNumbers } from './decision.js'
 
-/** The share of the latest hold in the mean. */
 const WEIGHT = 1 / 8
 
-/**
- * How long calls of this process hold permits of a limiter: a moving mean. The store knows only when
- * permits expire, which is long after most are released.
- */
+/** A moving mean of the times for which calls of this process hold permits. */
 export class HoldTimes {
   #meanMs: number | undefined
 
@@ -19,12 +15,7 @@ export class HoldTimes {
     this.#meanMs = this.#meanMs === undefined ? heldMs : this.#meanMs + (heldMs - this.#meanMs) * WEIGHT
   }
 
-  /**
-   * Changes the times of a refusal to those after which permits are expected to be released, if that is
-   * earlier than their expiry.
-   *
-   * @param isConcurrency - Whether a limit is one of units at a time.
-   */
+  /** Changes the times of a refusal to those after which permits are probably released, if that is earlier. */
   estimateIn(refusal: Exclude<Decision, Allowed>, isConcurrency: (limit: string) => boolean): void {
     if (this.#meanMs === undefined || refusal.status !== 'refused') {
       return

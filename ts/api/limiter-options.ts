@@ -8,10 +8,7 @@ import type { BanRule } from '../policies/policy-set.js'
 import { banRuleOf } from './ban.js'
 import { TollgateError } from './error.js'
 
-/**
- * The checked options of a limiter. `onStoreFailure` and `local` are unchecked: their validity
- * depends on the policies.
- */
+/** The checked options of a limiter, but for `onStoreFailure` and `local`, which depend on the policies. */
 export interface LimiterOptions {
   /** A store, or its URL. */
   readonly store: Store | string | undefined
@@ -41,7 +38,6 @@ export function checkLimiterCount(argumentCount: number): void {
   )
 }
 
-/** Checks the options of a limiter. */
 export function limiterOptionsOf(value: unknown): LimiterOptions {
   if (isPolicyLike(value)) {
     const rule = 'takes an object of options after its policy; several policies are one object by name'

@@ -1,6 +1,5 @@
-import { openBackend } from '../backends/fallback/on-store-failure.js'
-import { type LimiterBackend, Store, type TakeManyResults, takeManyResultsOf } from '../backends/limiter-backend.js'
-import { openLocalBackend } from '../backends/local/open.js'
+import { type LimiterBackend, Store, type TakeManyResults, takeEach } from '../backends/limiter-backend.js'
+import { openBackend } from '../backends/open.js'
 import { appliedBy, type Charge, type Operation, type RefundOperation } from '../backends/operation.js'
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
@@ -19,7 +18,6 @@ import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision, PolicyNumbers } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
-import { addForeignMethods, FOREIGN_LIMITER_METHODS } from './foreign-methods.js'
 import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
@@ -62,17 +60,12 @@ export interface OwnedStore {
 }
 
 /**
- * The implementation of `RateLimiter`: it checks arguments and calls its backend.
- *
- * It does not depend on a particular store. `ownStore` makes the store that the limiter owns if the
- * options name none, or a URL.
- *
- * Every method calls its backend before its first `await`, so calls take effect in the order in
- * which they are made.
+ * The implementation of `RateLimiter`: it checks arguments and calls its backend, before its first `await`, so
+ * that calls take effect in the order in which they are made. `ownStore` makes the store if the options name none,
+ * or a URL.
  */
 export class Limiter {
   readonly #keyReader: KeyReader
-  /** Whether keys are strings. */
   readonly #hasStringKeys: boolean
   /** Whether keys are strings, calls name no tier, and no policy needs permits. */
   readonly #isPlain: boolean
@@ -104,9 +97,7 @@ export class Limiter {
       const opened = this.#ownedStore?.store ?? (store as Store)
       this.storeKind = opened.address === undefined ? 'embedded' : 'redis'
       this.#tiers = new TierBackends(written, (policySet) =>
-        openLocalBackend(opened, policySet, local, (policySet) =>
-          openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
-        ),
+        openBackend(opened, policySet, { prefix, tag, onStoreFailure, local }),
       )
       this.#backend = this.#tiers.first
       const { waitingTime } = opened
@@ -130,7 +121,7 @@ export class Limiter {
   take(key: unknown, cost?: unknown): Promise<Decision> {
     try {
       checkCount(arguments.length, 2, 'take takes a key and a cost or options', ADVICE.take)
-      const backend = this.#openBackend()
+      const backend = this.#checkOpen()
       const result = this.#takeFrom(backend, key, cost)
       // A store that is not asked, or is down, has a synchronous answer.
       return !backend.isSync && result instanceof Promise ? result : resolved(result as Decision)
@@ -141,7 +132,7 @@ export class Limiter {
 
   takeSync(key: unknown, cost?: unknown): Decision {
     checkCount(arguments.length, 2, 'takeSync takes a key and a cost or options', ADVICE.takeSync)
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     if (!backend.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
     }
@@ -155,7 +146,7 @@ export class Limiter {
 
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
     checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options', ADVICE.takeMany)
-    this.#openBackend()
+    this.#checkOpen()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
@@ -163,7 +154,8 @@ export class Limiter {
     const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
     const hasStringKeys = this.#hasStringKeys && tag === undefined
     const own = this.#tiers.backendOf('takeMany', tier)
-    const results = await (hasStringKeys ? own.takeMany(keys, costs) : this.#takeEach(own, keys, costs, tag))
+    const takeOne = (key: unknown, cost: number) => own.takeBy(this.#keyReader.read(key, tag), cost)
+    const results = await (hasStringKeys ? own.takeMany(keys, costs) : takeEach(keys, costs, takeOne))
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
@@ -175,7 +167,7 @@ export class Limiter {
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
-    this.#openBackend()
+    this.#checkOpen()
     this.#checkTakes('takeUpTo')
     const { tag, tier } = tierArgumentsOf('takeUpTo', options)
     const backend = this.#tiers.backendOf('takeUpTo', tier)
@@ -189,7 +181,7 @@ export class Limiter {
 
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
     checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
-    this.#openBackend()
+    this.#checkOpen()
     const { units, tag, tier } = takeArgumentsOf('peek', cost, 0)
     const backend = this.#tiers.backendOf('peek', tier)
     return (await backend.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
@@ -197,7 +189,7 @@ export class Limiter {
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
-    const { policySet } = this.#openBackend()
+    const { policySet } = this.#checkOpen()
     this.#checkTakes('reserve')
     checkReservable('reserve', policySet)
     const { durationUs, tag, tier } = reserveOptionsOf(options)
@@ -221,7 +213,7 @@ export class Limiter {
 
   async settle(id: unknown, actual?: unknown): Promise<Settlement> {
     checkCount(arguments.length, 2, 'settle takes the id of a reservation and the actual units')
-    const { policySet } = this.#openBackend()
+    const { policySet } = this.#checkOpen()
     this.#checkTakes('settle')
     checkReservable('settle', policySet)
     const reservation = decodeReservation(id, policySet)
@@ -230,7 +222,7 @@ export class Limiter {
 
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
-    this.#openBackend()
+    this.#checkOpen()
     this.#checkTakes('penalize')
     const { tag, tier } = tierArgumentsOf('penalize', options)
     const backend = this.#tiers.backendOf('penalize', tier)
@@ -240,7 +232,7 @@ export class Limiter {
 
   async refund(decision: unknown, units?: unknown, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'refund takes a decision, units and options')
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     const credit = refundCreditOf(decision, backend.origin)
     if (credit === undefined) {
       return this.#refundCopy(backend, decision, units, options)
@@ -285,7 +277,7 @@ export class Limiter {
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
-    checkRates(this.#openBackend().policySet)
+    checkRates(this.#checkOpen().policySet)
     const call = waitCallOf(options)
     const currentBackend = () => this.#tiers.backendOf('wait', call.tier)
     currentBackend()
@@ -298,7 +290,7 @@ export class Limiter {
 
   async acquire(key: unknown, options?: unknown): Promise<Permit> {
     checkCount(arguments.length, 2, 'acquire takes a key and options', ADVICE.acquire)
-    this.#openBackend()
+    this.#checkOpen()
     const permits = this.#permits
     if (permits === undefined) {
       const fix = 'make the limiter with concurrency({ limit }), or use take(key)'
@@ -330,7 +322,7 @@ export class Limiter {
 
   async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
     checkCount(arguments.length, 3, 'override takes a key, numbers and options')
-    this.#openBackend()
+    this.#checkOpen()
     const { ttl, tag, tier } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag', 'tier'])
     const backend = this.#tiers.backendOf('override', tier)
     const policies = overriddenPolicies(this.#tiers.writtenOf(tier), numbers)
@@ -348,13 +340,13 @@ export class Limiter {
 
   update(policies: unknown): void {
     checkCount(arguments.length, 1, 'update takes the policies')
-    this.#openBackend()
+    this.#checkOpen()
     this.#backend = this.#tiers.update(withBanRule(policySetsOf(policies), this.#ban))
   }
 
   // `ready` and `close` accept any arguments: signal and promise handlers pass some.
   async ready(): Promise<void> {
-    return this.#openBackend().ready(this.#takesOver)
+    return this.#checkOpen().ready(this.#takesOver)
   }
 
   async close(): Promise<void> {
@@ -375,15 +367,15 @@ export class Limiter {
     await this.close()
   }
 
-  /** Calls the backend for a reservation. */
   #holdCall(method: string, { keys, tier }: KnownReservation): HoldCall {
     return (operation) => {
-      this.#openBackend()
+      this.#checkOpen()
       return this.#tiers.backendOf(method, tier).execute(keys, operation)
     }
   }
 
-  #openBackend(): LimiterBackend {
+  /** The backend of the first tier. Throws if the limiter is closed. */
+  #checkOpen(): LimiterBackend {
     if (this.#backend === undefined) {
       throw new TollgateError('CLOSED', 'the limiter has been closed')
     }
@@ -410,28 +402,13 @@ export class Limiter {
     return own.takeBy(this.#keyReader.read(key, tag), units)
   }
 
-  async #takeEach(
-    backend: LimiterBackend,
-    keys: readonly unknown[],
-    costs: readonly number[],
-    tag: string | undefined,
-  ): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => {
-      return backend.takeBy(this.#keyReader.read(key, tag), costs[index] as number)
-    })
-    return takeManyResultsOf(await Promise.allSettled(calls))
-  }
-
   /** Changes the state of the given parts of a key. */
   async #changeKey(method: string, key: unknown, options: unknown, operation: Operation): Promise<Applied> {
-    const backend = this.#openBackend()
+    const backend = this.#checkOpen()
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
 }
 
-addForeignMethods(Limiter.prototype, 'RateLimiter', FOREIGN_LIMITER_METHODS)
-
-/** Whether any of several calls was charged. */
 function chargedBy(results: TakeManyResults): boolean | 'unknown' {
   const isCharged = (result: Decision | TollgateError) => {
     // Without a store nothing is counted.
@@ -453,7 +430,6 @@ function refundOperationFor(
   return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units), cost, kept }
 }
 
-/** The charge of a decision. */
 function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: number): Charge {
   const { at, policies: numbers } = decision
   const atUs = microsOf(at)
@@ -471,9 +447,8 @@ function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: n
 }
 
 /**
- * A promise of a decision. Reading one property first tells the JavaScript engine the object's
- * hidden class, and so that it has no `then` to look up. The lookup costs 25 to 40 ns of an awaited
- * `take`.
+ * A promise of a decision. Reading one property first tells the JavaScript engine that the object has no `then` to
+ * look up, which costs 25 to 40 ns of an awaited `take`.
  */
 function resolved(decision: Decision): Promise<Decision> {
   void decision.at

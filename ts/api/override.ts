@@ -17,7 +17,6 @@ export type OverridableOption =
   | 'initial'
   | 'debt'
 
-/** The same options as values. */
 const OVERRIDABLE = {
   limit: true,
   period: true,
@@ -32,12 +31,9 @@ const OVERRIDABLE = {
 } satisfies { readonly [Option in OverridableOption]: true }
 
 /**
- * The numbers of a policy that an override can replace for one key: the numeric options of the
- * policy's function. An omitted number keeps the limiter's value. All other options stay: the
- * algorithm, its layout and mode, calendars, buckets, precision, names, `countRefused` and `per`.
- *
- * A `burst` that the policy was given stays. Without one it is the `limit`, also that of the
- * override. The same holds for `initial` and `capacity`.
+ * The numeric options of a policy's function, which an override can replace for one key. An omitted number keeps
+ * the limiter's value. A `burst` that the policy was not given is the `limit`, also that of the override. The same
+ * holds for `initial` and `capacity`.
  */
 export type PolicyOverride<P extends Policy = Policy> = P extends Policy
   ? OverrideValues<P, Extract<keyof P, OverridableOption>>
@@ -57,17 +53,11 @@ export type Override<P extends Policy | Policies> = P extends Policy
   ? PolicyOverride<P>
   : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
 
-/** Numbers, or groups of numbers, by the name of their option. */
 interface Numbers {
   readonly [option: string]: unknown
 }
 
-/**
- * The overridden policies of a limiter, by policy index: `undefined` for a policy without an
- * override.
- *
- * @param numbers - A single policy's numbers, or the numbers of some policies by name.
- */
+/** The overridden policies of a limiter, by policy index; `undefined` for one without an override. */
 export function overriddenPolicies(policySet: PolicySet, numbers: unknown): readonly (Policy | undefined)[] {
   const policies = policiesWithChanges(policySet, numbers)
   checkBareNumbers('INVALID_OPTION', 'override: ', numbers as object)
@@ -85,7 +75,6 @@ function policiesWithChanges({ policies, isSingle }: PolicySet, numbers: unknown
   )
 }
 
-/** A copy of a policy with some of its numbers replaced. */
 function policyWithChanges(where: string, policy: Policy, numbers: unknown): Policy {
   const own: Numbers = { ...policy }
   const values = valuesOf(

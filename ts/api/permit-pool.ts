@@ -10,27 +10,16 @@ import { HoldTimes } from './hold-times.js'
 import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
-import type { AbortSignalLike } from './wait.js'
 
-/**
- * How long after the store granted a permit it may pass to another call of this process without a
- * request. Calls of other processes may be overtaken for this time.
- */
+/** How long a granted permit may pass to other calls of this process, and overtake those of other processes. */
 const PASSING_MS = 50
 
-/**
- * The most permits that pass in one tick; further ones pass in the next one. Holders that release them
- * at once would otherwise keep the event loop from running.
- */
+/** The most permits that pass in one tick. Holders that release them at once would otherwise block the event loop. */
 const MAX_PASSES_IN_TICK = 64
 
-/**
- * The checks of held permits in the life of the shortest one. The signal of a permit that cannot be
- * renewed is aborted this part of its life after nine tenths at the latest, so before it expires.
- */
+/** The checks of held permits in the life of the shortest one: a signal is aborted before its permit expires. */
 const CHECKS_PER_LIFE = 20
 
-/** The permits of a limiter that this process holds or waits for. */
 export class PermitPool {
   readonly #time: WaitingTime
   readonly #held = new Set<HeldPermit>()
@@ -51,12 +40,7 @@ export class PermitPool {
     this.#time = time
   }
 
-  /**
-   * Takes units with a permit. The backend is called synchronously, unless earlier calls on the key
-   * wait.
-   *
-   * @param currentBackend - The limiter's backend, which is replaced by updates.
-   */
+  /** Takes units with a permit. The backend is called synchronously, unless earlier calls on the key wait. */
   async acquire(currentBackend: () => LimiterBackend, keys: Keys, call: AcquireCall): Promise<Permit> {
     if (call.signal?.aborted) {
       throw abortError(call.signal, false)
@@ -77,10 +61,7 @@ export class PermitPool {
     return queue.wait({ id: this.#newId(), units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
   }
 
-  /**
-   * Rejects waiting calls, aborts the signals of held permits, and releases them, and those that are
-   * granted meanwhile.
-   */
+  /** Rejects waiting calls, aborts the signals of permits and releases them, also those that are granted meanwhile. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const queue of this.#queues.values()) {
@@ -110,7 +91,6 @@ export class PermitPool {
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       meanHoldMs: () => this.#holdTimes.meanMs,
       onEmpty: () => this.#queues.delete(name),
-      aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
     })
   }
 
@@ -164,10 +144,7 @@ export class PermitPool {
     throw closedError()
   }
 
-  /**
-   * Ends a permit that nobody uses, or drops a ticket. A failure is ignored: the permit and the ticket
-   * expire by themselves.
-   */
+  /** Ends a permit that nobody uses, or drops a ticket. If that fails, they expire by themselves. */
   async #leave(
     currentBackend: () => LimiterBackend,
     keys: Keys,
@@ -259,15 +236,14 @@ export class PermitPool {
       return false
     }
     const queue = this.#queues.get(name)
-    if (isHeld && this.#mayPass(stored)) {
-      const next = queue?.takeFirst(stored.units)
-      if (next !== undefined) {
-        this.#countPass()
-        const passed = held.passedOn()
-        this.#add(passed)
-        next.resolve(this.#permitOf(passed, name))
-        return true
-      }
+    const passOn = () => {
+      const passed = held.passedOn()
+      this.#countPass()
+      this.#add(passed)
+      return this.#permitOf(passed, name)
+    }
+    if (isHeld && this.#mayPass(stored) && queue?.give(stored.units, passOn)) {
+      return true
     }
     const result = held.release()
     queue?.askNow()

@@ -11,10 +11,7 @@ import { type AbortSignalLike, signalOf } from './wait.js'
 
 /** Options of {@link Acquiring.acquire}. */
 export interface AcquireOptions<T extends string = never> extends TakeOptions<T> {
-  /**
-   * The longest wait for a permit: a whole number of milliseconds from 0 to 3,600,000, an hour, or a
-   * duration such as `'5s'`. Default: 0, so the call does not wait.
-   */
+  /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
   readonly maxWaitMs?: Duration
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
@@ -38,16 +35,12 @@ export interface Acquired<N extends string = string> {
   /** The units that are held. */
   readonly units: number
   /**
-   * It is aborted shortly before the permit is lost: after nine tenths of `expires` without a
-   * successful renewal, by a clock that counts the suspension of the machine; or as soon as the store
-   * answers that the permit has expired. Pass it to the work, which must stop then, because another
-   * caller may get the permit.
+   * It is aborted before the permit is lost: after nine tenths of `expires` without a successful renewal, or if
+   * the store answers that the permit has expired. Pass it to the work: another caller may get the permit.
    */
   readonly signal: PermitSignal
   /**
    * Releases the permit. May be called again, with the same result.
-   *
-   * Rejects with the errors of every call on the store. The permit then expires by itself.
    *
    * @returns Whether the permit was still held: `false` if it had expired before.
    */
@@ -60,8 +53,8 @@ export interface Acquired<N extends string = string> {
 export interface NotAcquired<N extends string = string> {
   readonly allowed: false
   /**
-   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired or,
-   * if that is less, an estimate: the mean time for which this process held the latest permits.
+   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired, or the mean
+   * time for which this process held the latest permits if that is less.
    */
   readonly decision: Refused<N> | Blocked<N> | Impossible<N>
   /** Does nothing. */
@@ -72,23 +65,13 @@ export interface NotAcquired<N extends string = string> {
 export interface Acquiring<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
-   * until it is released. Units of the other policies are charged as by `take`.
+   * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
+   * every third of `expires`. If it is killed, they expire.
    *
-   * This process renews its permits every third of `expires`. If it is killed, they expire.
+   * With `maxWaitMs` the call waits for its turn: see `docs/operations.md#acquire` for the order.
    *
-   * With `maxWaitMs` the call waits for its turn. Calls on one key are served in the order in which
-   * they began to wait, over all processes. There are two exceptions. A released permit passes to
-   * the next call on its key in the same process without a request to the store, for up to 50 ms
-   * after the store granted it; so it may overtake calls of other processes for this time. And a
-   * process asks for its calls every 20 ms or more often, so a call may be late by this and a round trip. A waiting
-   * process that is killed delays the calls behind it by at most a second. A call that waits is no
-   * strike for a ban.
-   *
-   * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy; with `ABORTED` if the
-   * signal is aborted, and with `CLOSED` if the limiter is closed, while it waits. If the outcome of
-   * a request is unknown (`STORE_TIMEOUT`), the permit is released in the background.
-   *
-   * @param key - The caller's key.
+   * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
+   * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
    *
    * @example
    * const limiter = new RateLimiter(concurrency({ limit: 10 }))
@@ -138,7 +121,6 @@ export function hasConcurrency({ policies }: PolicySet): boolean {
   return policies.some(({ policy }) => policy.algorithm === 'concurrency')
 }
 
-/** The error for a method that cannot be used with `concurrency`. */
 export function needsAcquireError(method: string): TollgateError {
   const fix = 'use acquire(key), which returns a permit to release'
   return new TollgateError('INVALID_OPTION', `${method} cannot be used with a concurrency policy: ${fix}`)

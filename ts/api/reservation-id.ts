@@ -7,7 +7,7 @@ import { TollgateError } from './error.js'
 /** The number of random bytes that identify a hold. */
 export const HOLD_BYTES = 16
 
-/** The most charges of a reservation that are remembered, so that their units can be refunded. */
+/** The most charges of a reservation whose units can be refunded. */
 export const MAX_CHARGES = 16
 
 /** A reservation: all that a settlement needs. */
@@ -35,11 +35,7 @@ export function encodeReservation(reservation: KnownReservation): string {
   return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
-/**
- * Reads {@link encodeReservation}. The text may be anything: it comes from outside.
- *
- * @throws {TollgateError} `INVALID_OPTION`. The message does not contain the text, which has a key.
- */
+/** Reads a text from outside. @throws {TollgateError} `INVALID_OPTION`, without the text, which has a key. */
 export function decodeReservation(id: unknown, policySet: PolicySet): KnownReservation {
   const reservation = typeof id === 'string' ? read(id, policySet) : undefined
   if (reservation === undefined) {

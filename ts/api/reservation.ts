@@ -34,28 +34,18 @@ export interface Reserved<N extends string = string> {
   /** The decision. `refund` does not accept it: settle the reservation instead. */
   readonly decision: Allowed<N>
   /**
-   * Identifies the reservation for `settle` of a limiter in any process. Letters, digits, `-` and `_`.
-   *
-   * It contains the key in readable form. Settle only ids that come from a source you trust: a changed
-   * one can refund units of the reservation to another key. An id that was read before an
-   * {@link extend} still settles the reservation, but units of later charges are not refunded.
+   * Identifies the reservation for `settle` of a limiter in any process: letters, digits, `-` and `_`. It
+   * contains the key in readable form. Settle only ids from a source that you trust: a changed one can refund
+   * the units to another key.
    */
   readonly id: string
   /** The units that were charged. {@link extend} adds to them. */
   readonly units: number
-  /**
-   * The time from which the reservation cannot be settled: epoch milliseconds by the deciding
-   * clock. {@link renew} and {@link extend} move it.
-   */
+  /** When it ends: epoch milliseconds by the deciding clock. {@link renew} and {@link extend} move it. */
   readonly expiresAt: number
   /**
-   * Settles the reservation. Surplus units are refunded as by `refund`: only units that are still
-   * charged, so nothing of a window that has closed, and those of the latest charges first. Missing
-   * units are charged now as by `penalize`: under each policy at most what is left.
-   *
-   * Only the first settlement has an effect, by this method or by `settle` of a limiter. This and
-   * {@link cancel} may be called again, also after a call whose outcome is unknown (`STORE_TIMEOUT`,
-   * or `charged: 'unknown'`).
+   * Settles the reservation: refunds surplus units as `refund` does, or charges missing ones as `penalize`
+   * does. Only the first settlement has an effect, so it may be repeated after an unknown outcome.
    *
    * Rejects with `INVALID_COST`, and with the errors of every call on the store.
    *
@@ -65,13 +55,8 @@ export interface Reserved<N extends string = string> {
   /** Refunds all units: {@link commit} of 0. */
   cancel(): Promise<Settlement>
   /**
-   * Takes further units, if all of them fit, and adds them to {@link Reserved.units}: while a stream goes on
-   * for longer than expected. It also moves {@link expiresAt}, as {@link renew} does. A refusal changes
-   * nothing. A reservation that has expired stays so.
-   *
-   * After a call whose outcome is unknown (`STORE_TIMEOUT`) the units may have been charged. A
-   * settlement counts them then, but cannot refund them. The units of all but the latest 16 charges
-   * are not refunded either.
+   * Takes further units, if all of them fit, adds them to {@link Reserved.units} and moves {@link expiresAt}.
+   * A refusal changes nothing. Only the units of the latest 16 charges can be refunded.
    *
    * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
    *
@@ -79,11 +64,8 @@ export interface Reserved<N extends string = string> {
    */
   extend(units: number, options?: ExtendOptions): Promise<Extension<N>>
   /**
-   * Moves {@link expiresAt} to `expiresIn` from now, unless it is later already: for work that takes
-   * longer than expected. The units stay as they are. A reservation that has expired stays so.
-   *
-   * After a call whose outcome is unknown (`STORE_TIMEOUT`) the reservation expires at the old time
-   * or at the new one.
+   * Moves {@link expiresAt} to `expiresIn` from now, unless it is later already. A reservation that has
+   * expired stays so.
    *
    * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
    *
@@ -142,11 +124,7 @@ export type Settlement =
   | {
       /** This call changed nothing. */
       readonly settled: false
-      /**
-       * `'expired'`: the call was too late, and the units count as spent. `'settled-before'`: an
-       * earlier call settled the reservation, possibly one with an unknown outcome; or the key was
-       * reset.
-       */
+      /** `'expired'`: too late, the units count as spent. `'settled-before'`: settled earlier, or the key was reset. */
       readonly reason: 'expired' | 'settled-before'
     }
 
@@ -167,11 +145,8 @@ export type Renewal =
 export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
-   * A reservation that is not settled before `expiresIn` counts as spent.
+   * A reservation that is not settled before `expiresIn` counts as spent. See `docs/operations.md#reserve`.
    *
-   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
-   *
-   * @param key - The caller's key.
    * @param units - The estimate: a whole number from 1.
    *
    * @example
@@ -184,9 +159,7 @@ export interface Reserving<K = string, N extends string = 'default', T extends s
   reserve(key: K, units: number, options?: ReserveOptions<T>): Promise<Reservation<N>>
 
   /**
-   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store:
-   * for example from a webhook, or after the process that reserved has ended. The reservation is
-   * settled at most once.
+   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store.
    *
    * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
    * `INVALID_COST`, and with the errors of every call on the store.
@@ -200,10 +173,7 @@ export interface Reserving<K = string, N extends string = 'default', T extends s
   settle(id: string, actual?: number): Promise<Settlement>
 }
 
-/**
- * {@link Reserving} for the policies of a limiter; nothing if one of them is, or may be, a
- * `slidingCounter` or a `concurrency`.
- */
+/** {@link Reserving}; nothing if a policy of the limiter is, or may be, a `slidingCounter` or a `concurrency`. */
 export type ReservingFor<P extends Policy | Policies, T extends string = never> = [CounterIn<P>] extends [never]
   ? Reserving<KeyOf<P>, LimitNames<P>, T>
   : unknown
@@ -216,7 +186,6 @@ const DEFAULT_EXPIRY: Duration = '1m'
 
 const MAX_EXPIRY_US = 86_400_000_000
 
-/** Checks that all policies support reservations. */
 export function checkReservable(method: string, { policies }: PolicySet): void {
   if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
     const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
@@ -246,16 +215,11 @@ function expiryUsOf(method: string, expiresIn: unknown): number {
   return durationUs
 }
 
-/** Calls the store for a reservation. */
 export type HoldCall = (
   operation: ExtendOperation | SettleOperation | RenewOperation,
 ) => OperationResult | Promise<OperationResult>
 
-/**
- * Settles a reservation.
- *
- * @param actual - Default: the units of the reservation.
- */
+/** Settles a reservation. @param actual - Default: the units of the reservation. */
 export async function settleReservation(
   { hold, source, heldUnits, expiresAtUs, charges }: KnownReservation,
   actual: unknown,
@@ -280,7 +244,6 @@ export async function settleReservation(
   return { settled: true, refunded, charged, shortfall }
 }
 
-/** The reason for which a reservation has no hold. */
 function reasonAt({ at }: Decision, expiresAtUs: number): 'expired' | 'settled-before' {
   return microsOf(at) >= expiresAtUs ? 'expired' : 'settled-before'
 }
@@ -291,7 +254,6 @@ const NOT_RENEWED: Renewal = Object.freeze({ renewed: false, reason: 'settled-be
 
 const NOT_EXTENDED: Extension = Object.freeze({ extended: false, reason: 'settled-before' })
 
-/** The public reservation for a decision. */
 export function reservationOf(
   decision: Decision,
   reservation: KnownReservation,
@@ -334,10 +296,8 @@ export function reservationOf(
   }
 }
 
-/** The functions of its limiter that a reservation calls. */
 export interface ReservationCallbacks {
   readonly call: HoldCall
-  /** The charge of a decision that took units. */
   readonly chargeOf: (decision: Decision, units: number) => Charge
 }
 
@@ -417,10 +377,7 @@ class ReservationHandle {
     return { hold, source, heldUnits, expiresAtUs }
   }
 
-  /**
-   * Sends a call: at once, or when the one before it has its answer. A settlement has to know all
-   * charges, and if one fails, the next one still has to settle.
-   */
+  /** Sends a call when the one before it has its answer: a settlement has to know all charges. */
   #inTurn<T>(send: () => T | Promise<T>): Promise<T> {
     const sending = async () => send()
     const answer = this.#last === undefined ? sending() : this.#last.then(sending, sending)

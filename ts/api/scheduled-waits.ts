@@ -1,14 +1,14 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { ScheduledCharges, ScheduledReservation } from '../backends/operation.js'
 import type { Keys } from '../input/keys.js'
+import { type Linked, LinkedList } from '../platform/linked-list.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { type AbortSignalLike, type WaitCall, type WaitedOrRefused, waitTooLongError } from './wait.js'
 
-/** A scheduled slot. */
-interface Slot {
+interface Slot extends Linked<Slot> {
   readonly answer: WaitedOrRefused
   /** When it comes, by the clock of the waits. */
   readonly until: number
@@ -25,8 +25,18 @@ interface Slot {
 
 /** The waits for one key, tier and cost, and as many slots, both in the order of the slots. */
 interface SlotQueue {
-  readonly waits: PendingWait[]
-  readonly slots: Slot[]
+  readonly waits: LinkedList<PendingWait>
+  readonly slots: LinkedList<Slot>
+}
+
+interface PendingWait extends Linked<PendingWait> {
+  readonly call: WaitCall
+  readonly resolve: (decision: WaitedOrRefused) => void
+  readonly reject: (error: unknown) => void
+  readonly onAbort: () => void
+  /** The queue in which it waits, once its slot is scheduled. */
+  queueName?: string
+  hasEnded: boolean
 }
 
 /**
@@ -50,34 +60,31 @@ export class ScheduledWaits {
     this.#time = time
   }
 
-  /**
-   * Schedules a slot, and resolves when it arrives. The backend is called synchronously.
-   *
-   * @param currentBackend - The limiter's backend, which is replaced by updates.
-   */
+  /** Schedules a slot, and resolves when it arrives. The backend is called synchronously. */
   wait(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
-      const callbacks = { resolve, reject, onEnd: () => this.#onEnd(wait) }
-      const wait = new PendingWait(call, callbacks)
+      const { signal } = call
+      const onAbort = (): void => this.#reject(wait, abortError(signal as AbortSignalLike, 'unknown'))
+      const wait: PendingWait = { call, resolve, reject, onAbort, hasEnded: false }
       this.#pending.add(wait)
+      if (signal !== undefined) {
+        addAbortListener(signal, onAbort)
+      }
       // An async function turns a thrown error into a rejection.
       const schedule = async () => currentBackend().schedule(keys, call.cost, call.maxWaitMs * 1_000)
       const scheduled = schedule().then(
         (reservation) => this.#onScheduled(wait, currentBackend, keys, reservation),
-        (error) => wait.reject(error),
+        (error) => this.#reject(wait, error),
       )
       this.#track(scheduled)
     })
   }
 
-  /**
-   * Rejects all pending waits, and resolves when their slots have been cancelled as far as
-   * possible; `undefined` if there is nothing to wait for.
-   */
+  /** Rejects all waits. Resolves when their slots have been cancelled, if there are any. */
   close(): Promise<void> | undefined {
     this.#isClosing = true
-    for (const wait of [...this.#pending]) {
-      wait.reject(new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
+    for (const wait of this.#pending) {
+      this.#reject(wait, new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
     }
     return this.#inFlight.size === 0 && this.#abandoned.length === 0 ? undefined : this.#finishClosing()
   }
@@ -89,7 +96,6 @@ export class ScheduledWaits {
     await Promise.all(this.#inFlight)
   }
 
-  /** Handles the response to a scheduling request. */
   #onScheduled(
     wait: PendingWait,
     currentBackend: () => LimiterBackend,
@@ -106,40 +112,40 @@ export class ScheduledWaits {
       this.#abandon(slot)
     } else if (!answer.allowed) {
       if (call.resolvesRefusal) {
-        wait.resolve(answer)
+        this.#resolve(wait, answer)
       } else {
-        wait.reject(waitTooLongError(answer, call))
+        this.#reject(wait, waitTooLongError(answer, call))
       }
     } else if (waitUs > 0) {
       this.#enqueue(wait, slot)
     } else {
-      wait.resolve(answer)
+      this.#resolve(wait, answer)
     }
   }
 
   /** A wait and its slot take their places, usually the last ones. */
   #enqueue(wait: PendingWait, slot: Slot): void {
-    const queue = this.#queues.get(slot.name) ?? { waits: [], slots: [] }
+    const queue = this.#queues.get(slot.name) ?? { waits: new LinkedList(), slots: new LinkedList() }
     this.#queues.set(slot.name, queue)
     wait.queueName = slot.name
-    queue.waits.splice(this.#insert(queue, slot), 0, wait)
+    queue.waits.insertAfter(this.#insert(queue, slot), wait)
     // Not before the wait has its place: the slot may have come already.
     this.#sleep(queue, slot)
   }
 
-  /** @returns The place of the slot. */
-  #insert(queue: SlotQueue, slot: Slot): number {
-    let index = queue.slots.length
-    while (index > 0 && (queue.slots[index - 1] as Slot).until > slot.until) {
-      index--
+  /** Adds a slot in order. @returns The wait that gets the slot before it. */
+  #insert({ waits, slots }: SlotQueue, slot: Slot): PendingWait | undefined {
+    let [previous, wait] = [slots.last, waits.last]
+    while (previous !== undefined && previous.until > slot.until) {
+      ;[previous, wait] = [previous.previous, wait?.previous]
     }
-    queue.slots.splice(index, 0, slot)
-    return index
+    slots.insertAfter(previous, slot)
+    return wait
   }
 
-  /** Removes the last slot. */
   #dropLast({ slots }: SlotQueue): Slot {
-    const last = slots.pop() as Slot
+    const last = slots.last as Slot
+    slots.remove(last)
     this.#time.clearTimeout(last.timer)
     return last
   }
@@ -152,25 +158,43 @@ export class ScheduledWaits {
       return
     }
     // The timer of an earlier slot may fire a moment later. Each call gets its own slot all the same.
-    const come = queue.slots.findIndex(({ until }) => until > slot.until)
-    for (const { timer, answer } of queue.slots.splice(0, come < 0 ? queue.slots.length : come)) {
+    const { slots, waits } = queue
+    while (slots.first !== undefined && slots.first.until <= slot.until) {
+      const { timer, answer } = slots.first
+      slots.remove(slots.first)
       this.#time.clearTimeout(timer)
-      queue.waits[0]?.resolve(answer)
+      this.#resolve(waits.first as PendingWait, answer)
     }
   }
 
-  #onEnd(wait: PendingWait): void {
+  #resolve(wait: PendingWait, answer: WaitedOrRefused): void {
+    this.#end(wait)
+    wait.resolve(answer)
+  }
+
+  #reject(wait: PendingWait, error: unknown): void {
+    if (!wait.hasEnded) {
+      this.#end(wait)
+      wait.reject(error)
+    }
+  }
+
+  #end(wait: PendingWait): void {
+    wait.hasEnded = true
+    if (wait.call.signal !== undefined) {
+      removeAbortListener(wait.call.signal, wait.onAbort)
+    }
     this.#pending.delete(wait)
     const name = wait.queueName
     const queue = name === undefined ? undefined : this.#queues.get(name)
     if (name === undefined || queue === undefined) {
       return
     }
-    queue.waits.splice(queue.waits.indexOf(wait), 1)
-    if (queue.slots.length > queue.waits.length) {
+    queue.waits.remove(wait)
+    if (queue.slots.size > queue.waits.size) {
       this.#abandon(this.#dropLast(queue))
     }
-    if (queue.waits.length === 0) {
+    if (queue.waits.size === 0) {
       this.#queues.delete(name)
     }
   }
@@ -199,7 +223,7 @@ export class ScheduledWaits {
   /** Exchanges a slot for a later one of its queue, if there is one: its wait may have ended before the response. */
   #exchanged(slot: Slot): Slot {
     const queue = this.#queues.get(slot.name)
-    const last = queue?.slots.at(-1)
+    const last = queue?.slots.last
     if (queue === undefined || last === undefined || last.until <= slot.until) {
       return slot
     }
@@ -215,66 +239,15 @@ export class ScheduledWaits {
   }
 }
 
-/** Callbacks at the end of a wait. */
-interface WaitCallbacks {
-  readonly resolve: (decision: WaitedOrRefused) => void
-  readonly reject: (error: unknown) => void
-  /** The wait is over, either way. */
-  readonly onEnd: () => void
-}
-
-/** A call that waits for its slot. */
-class PendingWait {
-  readonly call: WaitCall
-  /** The queue in which it waits, once its slot is scheduled. */
-  queueName: string | undefined
-  hasEnded = false
-  readonly #callbacks: WaitCallbacks
-  readonly #onAbort = (): void => this.reject(abortError(this.call.signal as AbortSignalLike, 'unknown'))
-
-  constructor(call: WaitCall, callbacks: WaitCallbacks) {
-    this.call = call
-    this.#callbacks = callbacks
-    if (call.signal !== undefined) {
-      addAbortListener(call.signal, this.#onAbort)
-    }
-  }
-
-  resolve(decision: WaitedOrRefused): void {
-    this.#end()
-    this.#callbacks.resolve(decision)
-  }
-
-  /** Ends the wait early. */
-  reject(error: unknown): void {
-    if (!this.hasEnded) {
-      this.#end()
-      this.#callbacks.reject(error)
-    }
-  }
-
-  #end(): void {
-    this.hasEnded = true
-    if (this.call.signal !== undefined) {
-      removeAbortListener(this.call.signal, this.#onAbort)
-    }
-    this.#callbacks.onEnd()
-  }
-}
-
-/** The abort listener that all waits with one signal share. */
-interface SharedAbortListener {
-  readonly listeners: Set<() => void>
-  readonly notify: () => void
-}
-
 /**
- * Many waits may share one signal, for example that of a process shutdown. Node warns of a leak
- * when an event target has more than ten listeners, so each signal gets one shared listener.
+ * The abort listener that all waits with one signal share, such as that of a process shutdown. Node warns of a
+ * leak when an event target has more than ten listeners.
  */
-const sharedListeners = new WeakMap<AbortSignalLike, SharedAbortListener>()
+const sharedListeners = new WeakMap<
+  AbortSignalLike,
+  { readonly listeners: Set<() => void>; readonly notify: () => void }
+>()
 
-/** Calls `listener` once the signal is aborted. */
 export function addAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared !== undefined) {
@@ -291,7 +264,6 @@ export function addAbortListener(signal: AbortSignalLike, listener: () => void):
   signal.addEventListener('abort', notify)
 }
 
-/** Removes a listener. */
 export function removeAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared?.listeners.delete(listener) && shared.listeners.size === 0) {
@@ -300,7 +272,6 @@ export function removeAbortListener(signal: AbortSignalLike, listener: () => voi
   }
 }
 
-/** The error for a call whose signal has been aborted. */
 export function abortError(signal: AbortSignalLike, charged: false | 'unknown'): TollgateError {
   return new TollgateError('ABORTED', 'the wait has been aborted', { cause: signal.reason, charged })
 }

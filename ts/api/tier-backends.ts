@@ -12,7 +12,6 @@ const MAX_LISTED = 8
 
 /** A limiter's backends: one for each tier, or a single one. All use the same keys. */
 export class TierBackends {
-  /** The policies of the first tier. */
   policies: PoliciesByName
   policiesByTier: { readonly [tier: string]: PoliciesByName }
   /** The policies that the user wrote, by tier. With leases the store charges under others. */
@@ -23,10 +22,7 @@ export class TierBackends {
   /** Earlier backends that are closing: calls under way use them. */
   readonly #closing = new Set<Promise<void>>()
 
-  /**
-   * @param open - Opens the backend of the first tier.
-   * @throws {TollgateError} As `open`, and as {@link LimiterBackend.openVariant}.
-   */
+  /** @throws {TollgateError} As `open`, and as {@link LimiterBackend.openVariant}. */
   constructor(tiers: readonly PolicySet[], open: (policySet: PolicySet) => LimiterBackend) {
     const policySets = withAllTiers(tiers)
     const [first, ...others] = policySets as readonly [PolicySet, ...PolicySet[]]
@@ -52,12 +48,7 @@ export class TierBackends {
     return this.#backends[0] as LimiterBackend
   }
 
-  /**
-   * The backend of a call.
-   *
-   * @param tier - The tier that the call names.
-   * @throws {TollgateError} `INVALID_OPTION`
-   */
+  /** The backend of a call. @throws {TollgateError} `INVALID_OPTION` */
   backendOf(method: string, tier: unknown): LimiterBackend {
     if (this.#byTier === undefined && tier === undefined) {
       return this.first
@@ -70,12 +61,7 @@ export class TierBackends {
     return this.#written.find((policySet) => policySet.tier === tier) as PolicySet
   }
 
-  /**
-   * Replaces the numbers, and returns the new backend of the first tier. Calls under way finish under
-   * the old numbers.
-   *
-   * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`. Then nothing has changed.
-   */
+  /** Replaces the numbers for later calls. If it throws, nothing has changed. */
   update(tiers: readonly PolicySet[]): LimiterBackend {
     const policySets = withAllTiers(tiers)
     checkTiers(this.#written, policySets)
@@ -132,7 +118,6 @@ function byTier(
     : new Map(policySets.map(({ tier }, index) => [tier, backends[index] as LimiterBackend]))
 }
 
-/** The policies, by the names of the limits that decisions use. */
 function policiesByLimit({ policies, limits }: PolicySet): PoliciesByName {
   return Object.freeze(Object.fromEntries(limits.map(({ name, policy }) => [name, policies[policy]?.policy as Policy])))
 }
@@ -142,7 +127,6 @@ function policiesOfTiers(backends: ReadonlyMap<unknown, LimiterBackend> = new Ma
   return Object.freeze(Object.fromEntries(all))
 }
 
-/** Checks that the tiers are the same, in the same order. */
 function checkTiers(own: readonly PolicySet[], others: readonly PolicySet[]): void {
   const [ownTiers, otherTiers] = [own, others].map((all) => all.map(({ tier }) => tier ?? '(none)').join(', '))
   if (ownTiers !== otherTiers) {

@@ -26,34 +26,28 @@ export interface AbortSignalLike {
 /** Options of a wait. */
 export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
   /**
-   * The longest wait: a whole number of milliseconds from 0 to 3,600,000, an hour, or a duration such
-   * as `'5s'`. If the slot is further away, the call is refused immediately and no slot is scheduled.
-   * Default: 30,000.
+   * The longest wait: a whole number of milliseconds from 0 to 3,600,000, or a duration such as `'5s'`. A
+   * call whose slot is further away is refused at once. Default: 30,000.
    */
   readonly maxWaitMs?: Duration
   /**
-   * The outcome of a refused call (its slot is too far away, the key is blocked, or the cost can
-   * never fit): the promise rejects with `WAIT_TOO_LONG`, or it resolves with the decision, whose
-   * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a
-   * slot.
+   * Whether the promise of a refused call rejects with `WAIT_TOO_LONG`, or resolves with the decision, whose
+   * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a slot.
    */
   readonly onTooLong?: 'reject' | 'resolve'
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
 
-/**
- * The methods of a limiter whose policies are all rates: `gcra`, `leakyBucket` and continuous
- * `tokenBucket`.
- */
+/** The methods of a limiter whose policies are all `gcra`, `leakyBucket` or continuous `tokenBucket`. */
 export interface Waits<K = string, N extends string = 'default', T extends string = never> {
   /**
-   * Takes units at the first time at which they fit, its *slot*, and resolves at that time; slots come in the
-   * order in which the store decides the calls of all processes. Rejects at once, and takes nothing, with `WAIT_TOO_LONG` if the slot is
-   * further away than `maxWaitMs`, the key is blocked or the cost can never fit, and with `INVALID_OPTION`
-   * under a policy that is not a rate.
+   * Takes units at the first time at which they fit, its *slot*, and resolves then. Slots come in the order in
+   * which the store decides the calls of all processes.
    *
-   * See `docs/operations.md#wait` for aborting, closing and the order of calls.
+   * Rejects at once with `WAIT_TOO_LONG` if the slot is further away than `maxWaitMs`, the key is blocked or
+   * the cost can never fit; and with `INVALID_OPTION` under a policy that is not a rate. See
+   * `docs/operations.md#wait` for aborting, closing and the order of calls.
    *
    * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
    * microsecond precision.
@@ -64,13 +58,7 @@ export interface Waits<K = string, N extends string = 'default', T extends strin
    * const response = await fetch('https://api.example.com')
    */
   wait(key: K, options?: WaitOptions<T> & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
-  /**
-   * {@link Waits.wait} that also resolves if the call is refused.
-   *
-   * @example
-   * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
-   * const { allowed, retryAfterMs } = await pacer.wait('api.example.com', { onTooLong: 'resolve' })
-   */
+  /** {@link Waits.wait} that also resolves if the call is refused. */
   wait(key: K, options: WaitOptions<T>): Promise<WaitedOrRefused<N>>
 }
 

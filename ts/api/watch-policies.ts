@@ -8,24 +8,15 @@ import { TollgateError } from './error.js'
 export interface WatchOptions {
   /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
   readonly every?: Duration
-  /**
-   * The longest time of a read: from 10 ms to a day. A read that takes longer has failed with
-   * `STORE_TIMEOUT`, and its late result is dropped. Default: `'10s'`.
-   */
+  /** The longest time of a read, from 10 ms to a day: then it fails with `STORE_TIMEOUT`. Default: `'10s'`. */
   readonly timeout?: Duration
-  /**
-   * Called with the error of a failed read, or of a failed update. The limiter keeps its
-   * numbers. Default: a process warning, once for each message.
-   */
+  /** Called with the error of a failed read or update. Default: a process warning, once for each message. */
   readonly onError?: (error: unknown) => void
 }
 
 /** A running watch of policies. */
 export interface PolicyWatch {
-  /**
-   * Reads the policies now, and updates the limiter if they have changed. Rejects if that fails, or
-   * if the read takes longer than `timeout`. Reads are made one after the other.
-   */
+  /** Reads the policies now, and updates the limiter if they have changed. Rejects if that fails. */
   refresh(): Promise<void>
   /** Ends the watch. A read under way updates nothing. */
   stop(): void
@@ -49,11 +40,9 @@ const MAX_MS = 86_400_000
 const RULE = 'watchPolicies takes a limiter, a function and an object of options'
 
 /**
- * Keeps the numbers of a limiter equal to numbers that are kept elsewhere, such as in a file or in
- * Redis: reads them from time to time, and calls `limiter.update` when they have changed.
- *
- * The first read is after `every`: call {@link PolicyWatch.refresh} to start with the numbers. The
- * watch does not keep the process alive.
+ * Reads the numbers of a limiter from elsewhere from time to time, such as from a file or from Redis, and calls
+ * `limiter.update` when they have changed. The first read is after `every`. The watch does not keep the
+ * process alive.
  *
  * @param read - Returns the policies, as `new RateLimiter` takes them, or parsed from JSON.
  * @throws {TollgateError} `INVALID_OPTION`

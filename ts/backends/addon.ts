@@ -2,11 +2,7 @@ import { createRequire } from 'node:module'
 import type * as native from '../../native.js'
 import type { Engine } from './engine.js'
 
-/**
- * The platforms with a prebuilt package, by the suffix of its name. `npm/` has their manifests.
- *
- * The generated loader knows more platforms, for users who build the addon themselves.
- */
+/** The platforms with a prebuilt package, by the suffix of its name. `npm/` has their manifests. */
 export const PLATFORMS: readonly string[] = [
   'darwin-arm64',
   'darwin-x64',
@@ -42,15 +38,11 @@ class NeedsAddon {
 
 const loaded = load()
 
-/** The engine of embedded stores. */
 export const engine: Engine = loaded.engine
 
 export const { NativeInspector, NativeRedisStore }: RedisClasses = loaded
 
-/**
- * Loads the engine: the addon, or WebAssembly if the environment chooses it. A failure of the addon
- * never chooses it: it is slower, and has no Redis.
- */
+/** Loads the addon, or WebAssembly if the environment chooses it: it is slower, and has no Redis. */
 function load(): RedisClasses & { readonly engine: Engine } {
   const addon = loadAddon()
   if (addon === undefined) {
@@ -65,11 +57,7 @@ function load(): RedisClasses & { readonly engine: Engine } {
   return { engine: { MemoryStore, PolicySet, Policy, elapsedMs, LimiterRegistry }, NativeInspector, NativeRedisStore }
 }
 
-/**
- * Loads the addon with the generated loader; `undefined` if the environment chooses WebAssembly.
- *
- * @throws {Error} With advice if this process can load no addon; its `cause` is the loader's error.
- */
+/** Loads the addon. @throws {Error} With advice; its `cause` is the error of the generated loader. */
 function loadAddon(): typeof native | undefined {
   try {
     if (isWasmChosen()) {
@@ -102,9 +90,7 @@ function isWasmChosen(): boolean {
   return chosen === 'wasm'
 }
 
-/**
- * Whether Deno lacks a permission that the addon needs. Further checks would need permissions, too.
- */
+/** Whether Deno lacks a permission that the addon needs. */
 function lacksPermission(error: unknown): boolean {
   return messagesOf(error).some((message) => /^Requires \w+ access\b/.test(message))
 }
@@ -182,7 +168,6 @@ function isGlibc(): boolean {
   return report.header.glibcVersionRuntime !== undefined
 }
 
-/** The messages of a chain of causes. */
 function messagesOf(error: unknown): string[] {
   return error instanceof Error ? [error.message, ...messagesOf(error.cause)] : []
 }

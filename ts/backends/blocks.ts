@@ -1,6 +1,5 @@
 import type { BanInForce, Decision } from '../api/decision.js'
 
-/** The block of a limit's key. */
 export interface Block {
   /** Its end by the deciding clock, in whole epoch milliseconds, rounded up. */
   readonly until: number
@@ -27,7 +26,6 @@ export function withBlocks(decision: Decision, blocks: Blocks): Decision {
   return ban === undefined ? decision : Object.assign(decision, { ban })
 }
 
-/** The last ban to end. */
 function banOf(blocks: Blocks): BanInForce | undefined {
   let latest: BanInForce | undefined
   for (const { until, step } of blocks.values()) {

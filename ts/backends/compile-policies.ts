@@ -5,11 +5,7 @@ import type { Engine, EnginePolicy, EnginePolicySet } from './engine.js'
 import type { EngineOperation } from './operation.js'
 import { POLICY_KINDS } from './protocol.js'
 
-/**
- * Compiles a policy set for the engine.
- *
- * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
- */
+/** Compiles a policy set. @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly. */
 export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePolicySet {
   const compiled = compilePolicies(engine, policySet)
   const { policies, ban } = policySet
@@ -34,12 +30,7 @@ function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): Eng
   return translated('INVALID_POLICY', 'policies', () => engine.PolicySet.multi(names, all, dimensions))
 }
 
-/**
- * Compiles a policy for the engine.
- *
- * @param where - The place of the policy, for the message.
- * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
- */
+/** Compiles a policy; `where` is its place, for messages. @throws {TollgateError} As {@link compilePolicySet}. */
 export function compilePolicy(engine: Engine, policy: Policy, where = ''): EnginePolicy {
   return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => toEnginePolicy(engine, policy))
 }
@@ -54,11 +45,7 @@ export function compileOverrides(engine: Engine, operation: EngineOperation): re
 
 const NO_OVERRIDES: readonly EnginePolicy[] = []
 
-/**
- * The variant that the engine opens.
- *
- * @throws {TollgateError} `INVALID_OPTION` if the engine refuses.
- */
+/** The variant that the engine opens. @throws {TollgateError} `INVALID_OPTION` if it refuses. */
 export function openedVariant<T>(open: () => T): T {
   return translated('INVALID_OPTION', 'policies', open)
 }

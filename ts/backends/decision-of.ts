@@ -21,12 +21,8 @@ export interface DecisionTimes extends Pick<Decision, 'retryAfterMs' | 'nextAfte
 }
 
 /**
- * A decision with the numbers of its reported policy, and the times that follow from them.
- *
- * All decisions are made here or by `decisionAt`. They have the same properties in the same order,
- * so JavaScript engines keep one hidden class for all of them.
- *
- * @param reported - The numbers of the policy that the decision reports.
+ * A decision with the numbers of its reported policy. All decisions are made here or by `decisionAt`, with the same
+ * properties in the same order, so that JavaScript engines keep one hidden class for all of them.
  */
 export function decisionOf(
   status: Decision['status'],
@@ -59,7 +55,6 @@ export function decisionOf(
   } as Decision
 }
 
-/** The time some milliseconds after another, in whole epoch milliseconds, rounded up. */
 function wholeTime(at: number, ms: number): number {
   return Math.ceil(at + ms)
 }

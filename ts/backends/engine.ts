@@ -1,17 +1,11 @@
 import type * as native from '../../native.js'
 
-/**
- * The engine of embedded stores: the addon (`ts/backends/addon.ts`), or WebAssembly with the same
- * interface (`ts/wasm/engine/engine.ts`).
- */
+/** The engine of embedded stores: the addon (`ts/backends/addon.ts`), or WebAssembly (`ts/wasm/engine/engine.ts`). */
 export interface Engine {
   readonly MemoryStore: typeof native.NativeMemoryStore
   readonly PolicySet: Omit<typeof native.NativePolicySet, 'prototype'>
   readonly Policy: Omit<typeof native.NativePolicy, 'prototype'>
-  /**
-   * Milliseconds since any start, by a clock that never steps and that counts the suspension of the
-   * machine.
-   */
+  /** Milliseconds by a clock that never steps and that counts the suspension of the machine. */
   readonly elapsedMs: () => number
   /** Absent if a bound function per limiter costs no more than a shared one. */
   readonly LimiterRegistry?: typeof native.LimiterRegistry
@@ -23,8 +17,6 @@ export type EngineStore = native.NativeMemoryStore
 /** The state of one limiter in an engine store: its keys. */
 export type EngineLimiterState = native.NativeMemoryLimiter
 
-/** A compiled policy set. */
 export type EnginePolicySet = native.NativePolicySet
 
-/** A compiled policy. */
 export type EnginePolicy = native.NativePolicy

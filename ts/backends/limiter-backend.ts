@@ -1,6 +1,5 @@
 import type { Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
-import { addForeignMethods, FOREIGN_STORE_METHODS } from '../api/foreign-methods.js'
 import type { Keys } from '../input/keys.js'
 import { realTime, type WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -8,7 +7,14 @@ import type { Engine } from './engine.js'
 import type { Operation, OperationResult, ScheduledReservation } from './operation.js'
 
 /**
- * One limiter's keys on one store: the operations that a limiter calls.
+ * One limiter's keys on one store: the operations that a limiter calls. On the embedded store it is a
+ * `MemoryBackend`, which calls the engine. Over Redis `openBackend` makes a stack, in which each backend
+ * asks the next one:
+ *
+ * 1. `LocalBackend`, with the option `local`: answers by a lease or a cached refusal.
+ * 2. `FallbackBackend`, with `onStoreFailure`: answers by an `EmbeddedShare` or `FixedResponses` if the
+ *    store fails.
+ * 3. `RedisBackend`: puts calls into the queue of the prefix, which the `Batcher` of the store sends.
  *
  * The backend checks string keys, because their length in bytes is known only when the store
  * encodes them. The limiter has checked costs, units and times. Operations on one key take effect
@@ -27,32 +33,18 @@ export interface LimiterBackend {
   take(key: string, cost: number): Decision | Promise<Decision>
   /** {@link take} for several keys that are decided together, or with a tag. */
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision>
-  /**
-   * {@link take} for several keys, each decided separately, in order: a decision or an error for
-   * each.
-   */
+  /** {@link take} for several keys, each decided separately, in order. */
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults | Promise<TakeManyResults>
-  /** Performs one of the other operations. */
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
-  /**
-   * Takes `cost` units as of the first time at which all policies admit them, if this is at most
-   * `maxWaitUs` microseconds away. All policies are rates.
-   */
+  /** Takes units as of the first time at which all policies, which are rates, admit them, if that is near enough. */
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
   /**
-   * Opens a limiter on the same keys whose policies have other numbers. Operations of all variants
-   * on one key take effect in call order.
+   * Opens a limiter on the same keys whose policies have other numbers.
    *
-   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than
-   * numbers.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than numbers.
    */
   openVariant(policySet: PolicySet, variant: VariantIndex): LimiterBackend
-  /**
-   * Resolves once the store can answer.
-   *
-   * @param takesOver - Whether policies of another kind that other processes use on the same prefix
-   * are accepted. Otherwise it rejects with `INVALID_POLICY`.
-   */
+  /** Resolves once the store can answer. With `takesOver` other processes may use policies of another kind. */
   ready(takesOver: boolean): Promise<void>
   /** Releases the prefix for another policy. */
   close(): Promise<void>
@@ -73,51 +65,33 @@ export interface LeasesHeld {
   readonly units: number
 }
 
-/** The leases of a limiter. */
-export interface LeaseHolder {
-  readonly held: LeasesHeld
-}
-
-/** The decision or error of each key. */
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
-/** The results of separate calls that have all settled. */
-export function takeManyResultsOf(calls: readonly PromiseSettledResult<Decision>[]): TakeManyResults {
+/** Takes units for several keys, each separately. */
+export async function takeEach<K>(
+  keys: readonly K[],
+  costs: readonly number[],
+  take: (key: K, cost: number) => Decision | Promise<Decision>,
+): Promise<TakeManyResults> {
+  const calls = await Promise.allSettled(keys.map(async (key, index) => take(key, costs[index] as number)))
   return calls.map((call) => (call.status === 'fulfilled' ? call.value : (call.reason as TollgateError)))
 }
 
 /** A store of counts for limiters. */
 export abstract class Store {
-  /**
-   * Identifies the server that has the counts, without a password; `undefined` if they are in this
-   * process.
-   *
-   * @internal
-   */
+  /** The server that has the counts, without a password; `undefined` if they are in this process. @internal */
   abstract readonly address: string | undefined
 
-  /**
-   * The engine that counts in this process, if necessary.
-   *
-   * @internal
-   */
+  /** The engine that counts in this process, if necessary. @internal */
   abstract readonly engine: Engine
 
-  /**
-   * The time by which calls wait for their turn.
-   *
-   * @internal
-   */
+  /** The time by which calls wait for their turn. @internal */
   get waitingTime(): WaitingTime {
     return realTime(this.engine.elapsedMs)
   }
 
-  /**
-   * The leases of limiters on this store.
-   *
-   * @internal
-   */
-  readonly leases = new Set<LeaseHolder>()
+  /** The leases of limiters on this store. @internal */
+  readonly leases = new Set<{ readonly held: LeasesHeld }>()
 
   /** @internal */
   protected get leasesHeld(): LeasesHeld {
@@ -130,14 +104,10 @@ export abstract class Store {
   }
 
   /**
-   * Opens a limiter's backend.
+   * Opens a limiter's backend. `tag` is the default hash tag of keys in a cluster.
    *
-   * @param tag - The default hash tag of keys in a cluster.
-   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` while `prefix` is open with another
-   * policy.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` while `prefix` is open with another policy.
    * @internal
    */
   abstract open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): LimiterBackend
 }
-
-addForeignMethods(Store.prototype, 'A store', FOREIGN_STORE_METHODS)

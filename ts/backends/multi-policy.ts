@@ -112,10 +112,7 @@ export function operationResultAt(
   return { decision, units: responses[start + 4] as number, held: responses[heldAt] as number }
 }
 
-/**
- * The scheduled reservation at `start` of `responses`; `undefined` for a failure. Its charges
- * follow the limits' numbers.
- */
+/** The scheduled reservation at `start`; `undefined` for a failure. Its charges follow the limits' numbers. */
 export function scheduledReservationAt(
   responses: Float64Array,
   start: number,

@@ -2,9 +2,7 @@ import type { Applied, Decision } from '../api/decision.js'
 import type { Keys } from '../input/keys.js'
 import type { Policy } from '../policies/policy.js'
 
-/**
- * An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds.
- */
+/** An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds. */
 export type Operation =
   | { readonly kind: 'peek'; readonly cost: number }
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
@@ -41,9 +39,7 @@ export interface RefundOperation extends Charge {
   readonly kept: number
 }
 
-/**
- * Cancels scheduled slots, unless a later slot is scheduled. The resulting units are 1 if it did.
- */
+/** Cancels scheduled slots, unless a later slot is scheduled. The resulting units are 1 if it did. */
 export interface CancelScheduled {
   readonly kind: 'cancelScheduled'
   /** The origin of the decision that scheduled them. */
@@ -173,21 +169,13 @@ function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {
 export interface OperationResult {
   /** The state of the key after the operation. For operations that take units, the decision. */
   readonly decision: Decision
-  /**
-   * The units taken, charged or refunded: the most under any policy.
-   */
+  /** The units taken, charged or refunded: the most under any policy. */
   readonly units: number
-  /**
-   * For {@link ExtendOperation} the units of the hold after it, and for {@link SettleOperation} those
-   * before it; 0 without a hold.
-   */
+  /** The units of the hold: after `extend`, before `settle`; 0 without a hold. */
   readonly held?: number
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
-  /**
-   * For an {@link AcquireOperation} that a fallback decided: the time before its decision, in milliseconds of
-   * {@link Engine.elapsedMs}. The store may have failed long after the call was made.
-   */
+  /** When a fallback decided an `acquire`, by {@link Engine.elapsedMs}: perhaps long after the call was made. */
   readonly decidedAtMs?: number
 }
 

@@ -2,7 +2,7 @@ import { Warnings } from '../platform/warning.js'
 
 const warnings = new Warnings()
 
-/** Warns of a prefix that another limiter has open with other numbers, as when a module is loaded again. */
+/** Warns of a prefix that another limiter has open with other numbers. */
 export function warnOfOtherNumbers(prefix: string | null): void {
   if (prefix !== null) {
     const named = `prefix ${JSON.stringify(prefix)}`

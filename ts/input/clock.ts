@@ -3,11 +3,7 @@ import { invalid } from './options.js'
 
 const METHODS = ['now', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] as const
 
-/**
- * Checks a clock of the user.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks a clock of the user. @throws {TollgateError} `INVALID_OPTION` */
 export function clockOf(option: string, value: unknown): TimerClock | (() => number) | undefined {
   const clock = (value ?? {}) as Partial<TimerClock>
   if (

@@ -3,13 +3,9 @@ import { Warnings } from '../platform/warning.js'
 import { checkCount, invalid } from './options.js'
 
 /**
- * A duration: a string with a unit, such as `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'` or
- * `'10 minutes'`, or a number of milliseconds from 1 on. Fractions are exact down to a microsecond. A day
- * is 24 hours.
- *
- * A bare whole number below 1,000 may have been meant as seconds. The process emits the warning
- * `TOLLGATE_SHORT_DURATION` for it, once for each option. With a unit, as in `'60ms'`, there is no
- * warning.
+ * A duration: a string with a unit, such as `'500ms'`, `'1.5m'` or `'10 minutes'`, or a number of milliseconds
+ * from 1 on. Fractions are exact down to a microsecond. A day is 24 hours. A bare whole number below 1,000 may
+ * have been meant as seconds: the process emits the warning `TOLLGATE_SHORT_DURATION`, once for each option.
  */
 export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 
@@ -38,7 +34,8 @@ export type DurationWord =
   | 'week'
   | 'weeks'
 
-const MILLIS: Readonly<Record<DurationUnit, number>> = {
+/** The units of durations, the shortest first. */
+export const MILLIS: Readonly<Record<DurationUnit, number>> = {
   ms: 1,
   s: 1_000,
   m: 60_000,
@@ -55,7 +52,6 @@ const RULE =
 /** Bare numbers below this are rejected: `0.5` may be half a second, or a mistake in a calculation. */
 const MIN_BARE_MS = 1
 
-/** Converts a duration to milliseconds, exact to the microsecond. */
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = typeof value === 'string' ? millisOfText(value) : value
   if (typeof millis !== 'number' || !(millis > 0) || !Number.isFinite(millis)) {
@@ -70,10 +66,8 @@ export function millisOf(code: TollgateErrorCode, option: string, value: unknown
   return micros / 1_000
 }
 
-/** A bare whole number below this may have been meant as seconds. */
 const SHORT_MS = 1_000
 
-/** The warnings of this process. */
 const warnings = new Warnings()
 
 let areWarningsOff = false
@@ -85,10 +79,7 @@ export function millisOfOption(code: TollgateErrorCode, option: string, value: u
   return millis
 }
 
-/**
- * Checks an option whose name ends in Ms: a whole number of milliseconds from `min` to `max`, as a
- * number or as a duration string.
- */
+/** Checks a whole number of milliseconds, given as a number or as a duration string. */
 export function wholeMillis(option: string, value: unknown, min: number, max: number): number {
   const isBareText = typeof value === 'string' && /^\d+$/.test(value)
   const millis = typeof value === 'string' && !isBareText ? millisOf('INVALID_OPTION', option, value) : value
@@ -100,12 +91,11 @@ export function wholeMillis(option: string, value: unknown, min: number, max: nu
 }
 
 /**
- * Converts a duration, such as one from a configuration file, to milliseconds.
+ * Converts a duration to milliseconds.
  *
  * @example
  * parseDuration('10 minutes')   // 600000
  *
- * @param duration - A {@link Duration}; its text is checked.
  * @throws TollgateError with code `INVALID_OPTION` if it is no duration above 0.
  */
 export function parseDuration(duration: number | string): number {
@@ -113,12 +103,7 @@ export function parseDuration(duration: number | string): number {
   return millisOfOption('INVALID_OPTION', 'parseDuration: duration', duration)
 }
 
-/**
- * Rejects a bare number below a millisecond. Warns of a bare whole number of milliseconds that may have
- * been meant as seconds; each option of each function warns once.
- *
- * @param option - The option with its function: `gcra: period`.
- */
+/** Rejects a bare number below a millisecond, and warns once of one that may have been meant as seconds. */
 export function checkBareNumber(code: TollgateErrorCode, option: string, value: unknown): void {
   if (areWarningsOff || typeof value !== 'number') {
     return
@@ -147,10 +132,7 @@ export function checkBareNumbers(code: TollgateErrorCode, where: string, numbers
 /** The policy options that are durations. `precision` is absent, because a short one is usual. */
 const DURATION_OPTIONS: readonly string[] = ['period', 'window', 'every']
 
-/**
- * Suppresses {@link checkBareNumber} during `run`, for policies that exist already: their durations are
- * in milliseconds.
- */
+/** Suppresses {@link checkBareNumber} during `run`, for policies that exist already. */
 export function withoutWarnings<T>(run: () => T): T {
   const before = areWarningsOff
   areWarningsOff = true
@@ -161,7 +143,6 @@ export function withoutWarnings<T>(run: () => T): T {
   }
 }
 
-/** Spellings of the units. */
 const UNIT_PATTERNS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
   [/^(?:ms|msecs?|millis|milliseconds?)$/, 'ms'],
   [/^(?:s|secs?|seconds?)$/, 's'],
@@ -189,7 +170,6 @@ function adviceOn(value: unknown): string | undefined {
     : `did you mean '${number || 1}${unit}'?`
 }
 
-/** Converts milliseconds to whole microseconds. */
 export function microsOf(millis: number): number {
   return Math.round(millis * 1_000)
 }

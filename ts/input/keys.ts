@@ -3,7 +3,6 @@ import { GLOBAL } from '../policies/key-dimension.js'
 import { invalid, shown } from './options.js'
 import { isWellFormed, utf8Length } from './utf8.js'
 
-/** The keys of one call. */
 export class Keys {
   /**
    * @param keys - One key per key dimension; `undefined` for a dimension that the call omits.
@@ -15,9 +14,6 @@ export class Keys {
   ) {}
 }
 
-/** The stored key of a policy that counts all calls together. */
-const GLOBAL_KEY = GLOBAL
-
 /** The longest key or tag, in bytes of UTF-8. */
 const MAX_KEY_BYTES = 1_024
 
@@ -26,7 +22,6 @@ export function isTooLong(text: string): boolean {
   return text.length * 3 > MAX_KEY_BYTES && utf8Length(text) > MAX_KEY_BYTES
 }
 
-/** Checks the key arguments of calls. */
 export class KeyReader {
   /** The key dimensions; `undefined` if keys are strings. */
   readonly #dimensions: readonly string[] | undefined
@@ -43,12 +38,10 @@ export class KeyReader {
     return this.#dimensions === undefined
   }
 
-  /** Reads a key with all of its parts. */
   read(key: unknown, tag: string | undefined): Keys {
     return this.#readParts(key, tag, this.#namedDimensions, () => true)
   }
 
-  /** Reads the given parts of a key. `global` is given as `true`. */
   readPartial(key: unknown, tag: string | undefined): Keys {
     const dimensions = this.#dimensions
     if (dimensions === undefined) {
@@ -67,15 +60,11 @@ export class KeyReader {
     return new Keys(keys, tag)
   }
 
-  /**
-   * Reads a key that has at least the parts of these dimensions. The other parts are omitted. `global` may be
-   * given as `true`.
-   */
+  /** Reads a key that has at least the parts of these dimensions. `global` may be given as `true`. */
   readDimensions(key: unknown, tag: string | undefined, dimensions: ReadonlySet<number>): Keys {
     return this.#readParts(key, tag, this.#dimensions ?? [], (dimension) => dimensions.has(dimension))
   }
 
-  /** @param names - The parts that the key may have. */
   #readParts(
     key: unknown,
     tag: string | undefined,
@@ -94,12 +83,11 @@ export class KeyReader {
       if (!isWanted(index)) {
         return undefined
       }
-      return dimension === GLOBAL ? GLOBAL_KEY : partOf(dimension, parts[dimension])
+      return dimension === GLOBAL ? GLOBAL : partOf(dimension, parts[dimension])
     })
     return new Keys(keys, tag)
   }
 
-  /** Checks an object of key parts. */
   #partsOf(key: unknown, names: readonly string[]): { readonly [dimension: string]: unknown } {
     const takes = names.length === 0 ? '{}: its policies count all calls together' : `{ ${names.join(', ')} }`
     if (typeof key !== 'object' || key === null || Array.isArray(key)) {
@@ -114,7 +102,6 @@ export class KeyReader {
   }
 }
 
-/** Throws if a value is not a valid string key. */
 export function checkKey(value: unknown): void {
   const problem = keyProblemOf(value)
   if (problem !== undefined) {
@@ -122,7 +109,6 @@ export function checkKey(value: unknown): void {
   }
 }
 
-/** The error for a key that must be a string. */
 export function notAStringError(value: unknown): TollgateError {
   return new TollgateError('INVALID_KEY', `key ${keyProblemOf(value)}${adviceOn(value)}`)
 }
@@ -135,19 +121,22 @@ function adviceOn(value: unknown): string {
   return Array.isArray(value) ? ': takeMany takes several keys' : ': keys with parts need policies that have a per'
 }
 
+/** Whether a text has more than {@link MAX_KEY_BYTES}. Most keys are so short that they fit in any encoding. */
+export function isLongKey(text: string): boolean {
+  return text.length * 3 > MAX_KEY_BYTES && utf8Length(text) > MAX_KEY_BYTES
+}
+
 /** The violated rule of a key or a tag; `undefined` if the value is valid. */
 function keyProblemOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {
     const advice = typeof value === 'number' || typeof value === 'bigint' ? ': convert it with String()' : ''
     return `must be a string, got ${value === null ? 'null' : typeof value}${advice}`
   }
-  // Most keys are so short that they fit in any encoding.
-  const bytes = value.length * 3 <= MAX_KEY_BYTES ? value.length : utf8Length(value)
-  if (bytes === 0) {
+  if (value === '') {
     return 'must not be empty'
   }
-  if (bytes > MAX_KEY_BYTES) {
-    return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${bytes}`
+  if (isLongKey(value)) {
+    return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${utf8Length(value)}`
   }
   return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'
 }
@@ -162,12 +151,11 @@ function partOf(dimension: string, value: unknown): string {
 
 function globalOf(value: unknown): string {
   if (value === true) {
-    return GLOBAL_KEY
+    return GLOBAL
   }
   throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: the global dimension has no key', value)
 }
 
-/** Checks a hash tag. */
 export function tagOf(value: unknown): string | undefined {
   const problem = value === undefined ? undefined : keyProblemOf(value)
   if (problem !== undefined) {

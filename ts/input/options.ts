@@ -33,11 +33,7 @@ function adviceOnPromise(value: unknown): string | undefined {
   return typeof value === 'object' && value !== null && 'then' in value ? 'await it' : undefined
 }
 
-/**
- * The error for an option whose value breaks its rule.
- *
- * @param advice - How to fix it, where this can be guessed.
- */
+/** The error for an option whose value breaks its rule. `advice` is how to fix it. */
 export function invalid(
   code: TollgateErrorCode,
   option: string,
@@ -51,12 +47,7 @@ export function invalid(
 /** Messages list all options only up to this number. */
 const MAX_LISTED = 8
 
-/**
- * Checks that a value is an object with no other options than these.
- *
- * @param where - The function that has the options, for the message.
- * @param adviceOn - How to fix a name that is none of these, where this can be guessed.
- */
+/** Checks that a value is an object with no other options than these. `adviceOn` tells how to fix another name. */
 export function optionsOf<const Names extends readonly string[]>(
   code: TollgateErrorCode,
   where: string,
@@ -86,7 +77,6 @@ export function optionsOf<const Names extends readonly string[]>(
   return value
 }
 
-/** Checks a whole number from `min` to `max`. */
 export function wholeNumber(
   code: TollgateErrorCode,
   option: string,
@@ -102,7 +92,6 @@ export function wholeNumber(
   throw invalid(code, option, `must be a whole number from ${min} to ${upTo}`, value, advice)
 }
 
-/** Checks a boolean. */
 export function trueOrFalse(code: TollgateErrorCode, option: string, value: unknown): boolean {
   if (typeof value === 'boolean') {
     return value
@@ -139,7 +128,6 @@ export function functionOf<F>(option: string, value: unknown): F {
 /** The rule for names of policies, stores and so on. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
 
-/** Checks a name. */
 export function nameOf(option: string, value: unknown, code: TollgateErrorCode = 'INVALID_OPTION'): string {
   if (typeof value === 'string' && NAME.test(value)) {
     return value
@@ -156,7 +144,6 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
 /** The rule for prefixes. Keys separate the parts of their names by colons, too. */
 const PREFIX = /^[A-Za-z](?:[A-Za-z0-9_.:-]{0,62}[A-Za-z0-9_.-])?$/
 
-/** Checks a prefix. */
 export function prefixOf(value: unknown, option = 'prefix'): string {
   if (typeof value === 'string' && PREFIX.test(value)) {
     return value
@@ -168,15 +155,7 @@ export function prefixOf(value: unknown, option = 'prefix'): string {
   throw invalid('INVALID_OPTION', option, `must match ${PREFIX.source}`, value, advice)
 }
 
-/**
- * Throws if a function has surplus arguments. They would be ignored, although the caller meant
- * something by them.
- *
- * @param argumentCount - The `arguments.length` of the function. A rest parameter would appear in
- * its type.
- * @param rule - The function and its arguments, for the message.
- * @param advice - How to fix it, where this can be guessed.
- */
+/** Throws if a function has surplus arguments: the caller meant something by them. */
 export function checkCount(argumentCount: number, max: number, rule: string, advice?: string): void {
   if (argumentCount > max) {
     const count = `${argumentCount} ${argumentCount === 1 ? 'argument' : 'arguments'}`

@@ -1,7 +1,6 @@
-/**
- * Options whose text is an amount per duration, such as `10/1s`: the names of both parts, by
- * option.
- */
+import { MILLIS } from './duration.js'
+
+/** Options whose text is an amount per duration, such as `10/1s`: the names of both parts. */
 export const RATES: Readonly<Record<string, readonly [amount: string, length: string]>> = {
   refill: ['tokens', 'every'],
   leak: ['units', 'every'],
@@ -11,7 +10,7 @@ export const RATES: Readonly<Record<string, readonly [amount: string, length: st
 /** Options that are durations. */
 export const DURATIONS: readonly string[] = ['period', 'window', 'every', 'precision', 'expires', 'lease']
 
-const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
+const UNITS = Object.entries(MILLIS).reverse()
 
 /** The text of a policy option: `limit=100`, `refill=10/1s`, `limits.day=1000/1d`. */
 export function optionTexts(name: string, value: unknown): string[] {

@@ -9,7 +9,6 @@ export function utf8Length(text: string): number {
   return length
 }
 
-/** Whether a code unit is half of a surrogate pair. */
 function isPair(text: string, index: number): boolean {
   const unit = text.charCodeAt(index)
   return isHigh(unit) ? isLow(text.charCodeAt(index + 1)) : isLow(unit) && isHigh(text.charCodeAt(index - 1))

@@ -14,13 +14,9 @@ const TOGETHER_MS = 1
  * A clock of elapsed time that counts the suspension of the machine, from two clocks of the platform: a
  * monotonic one that may stop while the machine is suspended, and that of the day, which may step.
  *
- * It shows the monotonic time, and in addition the largest lead that the clock of the day has gained over
- * it. So the steps in which the clock of the day moves are counted once and not at every read, and the
- * clock runs at the speed of the monotonic one. It never goes back.
- *
- * A step forward of the clock of the day counts as a suspension. A step back does not count. The clock
- * is never too short by more than 250 ms, unless the clock of the day is set back during a suspension, by
- * as long as that.
+ * It shows the monotonic time and the largest lead that the clock of the day has gained over it, so it never goes
+ * back. A step forward of the clock of the day counts as a suspension. It is never too short by more than 250 ms,
+ * unless the clock of the day is set back during a suspension.
  */
 export class ElapsedClock {
   readonly #monotonic: () => number

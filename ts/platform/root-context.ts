@@ -11,8 +11,8 @@ const { process } = globalThis as { readonly process?: BuiltinModules }
 const hooks = process?.getBuiltinModule?.('node:async_hooks')
 
 /**
- * Runs a function outside of any caller's AsyncLocalStorage context: in that in which the package was
- * loaded. Work for many callers must not belong to one of them, and a timer keeps its context alive.
+ * Runs a function in the AsyncLocalStorage context in which the package was loaded: a timer keeps its context alive,
+ * and work for many callers must not belong to one of them.
  */
 export const inRootContext: <R>(run: () => R) => R = hooks?.AsyncLocalStorage.snapshot?.() ?? ((run) => run())
 

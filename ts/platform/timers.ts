@@ -1,6 +1,5 @@
 import { inRootContext } from './root-context.js'
 
-/** A callback of a timer. */
 type Run = (value?: never) => void
 
 type SetTimer<T> = (run: Run, millis: number) => T
@@ -28,10 +27,7 @@ const { performance: clock } = (builtin?.('node:perf_hooks') ?? globalThis) as {
 
 const platform = realTimers((builtin?.('node:timers') ?? globalThis) as PlatformTimers)
 
-/**
- * The timer functions of a module, also if a test has faked them before the package is loaded. Jest leaves
- * `node:timers` as it is; Vitest fakes it, too.
- */
+/** The timer functions of a module, also if a test has faked them already: Vitest fakes `node:timers`, too. */
 function realTimers(module: PlatformTimers): PlatformTimers {
   const real: PlatformTimers = Object.create(module)
   for (const name of ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate'] as const) {
@@ -45,10 +41,7 @@ function realTimers(module: PlatformTimers): PlatformTimers {
   return real
 }
 
-/**
- * The longest time of a timer, 24.8 days. Platforms call a function at once if a timer is longer. So a timer
- * may be early: what waits for a time longer than this sets it again.
- */
+/** The longest time of a timer, 24.8 days. What waits for longer sets its timer again. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Makes timers that begin in the root context, and are cut to {@link MAX_TIMER_MS}. */
@@ -60,11 +53,8 @@ const outsideCalls =
 const setImmediate = platform.setImmediate ?? ((run: Run): unknown => platform.setTimeout(run, 0))
 
 /**
- * The platform's real timers. A test that fakes timers (`jest.useFakeTimers()`), before or after the package
- * is loaded, must not stop calls over Redis or their deadlines. Without `process.getBuiltinModule` (Node.js
- * before 20.16, and browsers) they are the global ones as they were when the package was loaded.
- *
- * No timer belongs to the AsyncLocalStorage context of the call that sets it.
+ * The platform's real timers. A test that fakes timers (`jest.useFakeTimers()`) must not stop calls over Redis or
+ * their deadlines. No timer belongs to the AsyncLocalStorage context of the call that sets it.
  */
 export const timers = {
   setTimeout: outsideCalls(platform.setTimeout),
@@ -75,7 +65,7 @@ export const timers = {
   queueMicrotask: (run: () => void): void => void Promise.resolve().then(run),
   /** Runs a function after this tick of the event loop; on platforms without it, by a timer. */
   setImmediate: (run: Run): unknown => inRootContext(() => setImmediate(run)),
-  /** Milliseconds of a monotonic clock. The function of the prototype, because a test may replace that of the object. */
+  /** Milliseconds of a monotonic clock. The prototype's function, because a test may replace that of the object. */
   now: (Object.getPrototypeOf(clock).now ?? clock.now).bind(clock) as () => number,
 }
 

@@ -40,12 +40,7 @@ export function timeOf(clock: TimerClock): WaitingTime {
   }
 }
 
-/**
- * The platform's timers and `Date` as they are at the time of a call, so that a test can fake them.
- * All tools that fake timers fake these.
- *
- * @param now - Milliseconds of a clock that never goes back.
- */
+/** The platform's timers and `Date` as they are at the time of a call, so that a test can fake them. */
 export function fakeableTime(now: () => number = () => Date.now()): WaitingTime {
   return {
     ...fakeableTimers,

@@ -30,7 +30,6 @@ interface WarningEmitter {
   emitWarning?(message: string, options: { readonly type: string; readonly code: string }): void
 }
 
-/** Emits each warning once: once per code, or once per subject of a code. */
 export class Warnings {
   readonly #emitted = new Set<string>()
 
@@ -39,7 +38,6 @@ export class Warnings {
     return this.#emitted.has(code)
   }
 
-  /** Emits a warning, unless this subject already had one. */
   once(code: WarningCode, message: string, subject: string = code): void {
     if (this.#emitted.has(subject)) {
       return

@@ -1,5 +1,3 @@
-import type { BanningOptions } from '../api/ban.js'
-import type { KeyOptions } from '../api/call-options.js'
 import { TollgateError } from '../api/error.js'
 import { Limiter, type OwnedStore } from '../api/limiter.js'
 import { checkLimiterCount } from '../api/limiter-options.js'
@@ -8,8 +6,6 @@ import type { AcquiringFor } from '../api/permit.js'
 import type * as face from '../api/rate-limiter.js'
 import type { ReservingFor } from '../api/reservation.js'
 import type { WaitsOf } from '../api/wait.js'
-import type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
-import type { LocalDecisions } from '../backends/local/local-options.js'
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, TieredPolicies } from '../policies/policy-set.js'
 import { MemoryStore } from './memory-store.js'
@@ -24,41 +20,14 @@ export type RateLimiter<
 > = face.RateLimiter<K, N, O, T>
 
 /** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
+export interface RedisRateLimiterOptions extends Omit<face.AnyRateLimiterOptions, 'store'> {
   /** The store of the counts. */
   readonly store: RedisStore
-  /**
-   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
-   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
-   */
-  readonly prefix: string
-  /**
-   * How calls are answered when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`,
-   * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
-   */
-  readonly onStoreFailure?: OnStoreFailure
-  /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
-  readonly local?: LocalDecisions
-  /**
-   * Whether `ready` accepts that other processes use policies with other names or
-   * algorithms on the same prefix, as while such a change is rolled out. Neither sees the counts of
-   * the other. Default: `false`.
-   */
-  readonly takeOver?: boolean
 }
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {
-  /**
-   * @param policy - The limit, made by `gcra`, `fixedWindow` or another policy function; or an
-   * object of 1 to 8 policies by name, which decide together: as for the `RateLimiter` of
-   * `tollgate`.
-   * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
-   *
-   * @example
-   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
-   * const decision = await limiter.take('user:42')
-   */
+  /** As for the `RateLimiter` of `tollgate`. @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION` */
   new <const P extends Policy | Policies>(
     policy: P,
     options?: face.RateLimiterOptions,
@@ -67,13 +36,7 @@ export interface RateLimiterConstructor {
     ReservingFor<P> &
     WaitsOf<P> &
     AcquiringFor<P>
-  /**
-   * A limiter for many processes. It has no `takeSync`.
-   *
-   * @example
-   * const store = RedisStore.from(client)
-   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
-   */
+  /** A limiter for many processes. It has no `takeSync`. */
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,

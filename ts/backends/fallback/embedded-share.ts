@@ -16,13 +16,11 @@ import { shareOf, shareOfNumbers } from './share.js'
 const MAX_KEYS = 1_000_000
 
 /**
- * The embedded store as a fallback: it enforces a share of a limiter's numbers in this process.
+ * The embedded store as a fallback: it enforces a share of a limiter's numbers in this process. All limiters
+ * of one prefix on one server share their counts, in all threads, for the lifetime of the process.
  *
  * A cost that the share could never admit, and the limiter's own numbers could, is left undecided: the
  * call is refused as by `onStoreFailure: 'refuse'`.
- *
- * All limiters of one prefix on one server share their counts, in all threads, for the lifetime of
- * the process.
  */
 export class EmbeddedShare implements FallbackResponder {
   readonly #backend: MemoryBackend
@@ -33,10 +31,7 @@ export class EmbeddedShare implements FallbackResponder {
   readonly #largestCosts: ReadonlyMap<string, { readonly whole: number; readonly shared: number }>
 
   /**
-   * @param engine - The engine that counts.
    * @param address - The server that the share replaces.
-   * @param policySet - The limiter's policies.
-   * @param share - The size of the share.
    * @param origin - Identifies the limiter in decision metadata.
    * @throws {TollgateError} As {@link shareOf}; `INVALID_OPTION` while the prefix is open with other
    * numbers.
@@ -90,11 +85,25 @@ export class EmbeddedShare implements FallbackResponder {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
+    let shared = operation
     if (operation.kind === 'override') {
       const policies = shareOfNumbers(this.#engine, operation.policies, this.#share)
-      return policies === undefined ? this.#notApplied(keys) : this.#execute(keys, { ...operation, policies })
+      if (policies === undefined) {
+        return this.#notApplied(keys)
+      }
+      shared = { ...operation, policies }
     }
-    return this.#execute(keys, operation)
+    const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
+    try {
+      const result = this.#backend.execute(keys, shared)
+      const decision = this.#answerBy(keys, result.decision, costOf(operation))
+      return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
+    } catch (error) {
+      if (TollgateError.is(error) && error.code === 'STORE_FULL') {
+        return this.#notApplied(keys)
+      }
+      throw error
+    }
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
@@ -109,20 +118,6 @@ export class EmbeddedShare implements FallbackResponder {
 
   close(): void {
     void this.#backend.close()
-  }
-
-  #execute(keys: Keys, operation: Operation): OperationResult {
-    const decidedAtMs = operation.kind === 'acquire' ? this.#engine.elapsedMs() : undefined
-    try {
-      const result = this.#backend.execute(keys, operation)
-      const decision = this.#answerBy(keys, result.decision, costOf(operation))
-      return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
-    } catch (error) {
-      if (TollgateError.is(error) && error.code === 'STORE_FULL') {
-        return this.#notApplied(keys)
-      }
-      throw error
-    }
   }
 
   #answerBy(keys: Keys, decision: Decision, cost: number): Decision {

@@ -5,20 +5,16 @@ import { YieldTicks } from '../../platform/yield-tick.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
-import { type LimiterBackend, type TakeManyResults, takeManyResultsOf, type VariantIndex } from '../limiter-backend.js'
+import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../limiter-backend.js'
+import type { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 
-/** Answers synchronously in place of a store that fails. */
-export interface FallbackResponder {
-  take(key: string, cost: number): Decision
-  takeBy(keys: Keys, cost: number): Decision
-  takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults
-  /**
-   * Refunds, settlements and cancellations concern only units that this fallback took. A change
-   * that cannot be applied returns a decision whose source is `'none'`.
-   */
-  execute(keys: Keys, operation: Operation): OperationResult
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation
+/**
+ * Answers synchronously in place of a store that fails. Refunds, settlements and cancellations concern only units
+ * that it took. A change that cannot be applied returns a decision whose source is `'none'`.
+ */
+export interface FallbackResponder
+  extends Pick<MemoryBackend, 'take' | 'takeBy' | 'takeMany' | 'execute' | 'schedule'> {
   /** {@link LimiterBackend.openVariant}: `policySet` has the store's numbers. */
   openVariant(policySet: PolicySet, variant: VariantIndex): FallbackResponder
   close(): void
@@ -27,7 +23,6 @@ export interface FallbackResponder {
 /** The failures of the store. All others are the caller's, and would occur on any store. */
 const STORE_FAILURES: readonly TollgateErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED']
 
-/** Rethrows an error that is not a failure of the store. */
 function rethrowUnlessStoreFailure(error: unknown): void {
   if (!(error instanceof TollgateError) || !STORE_FAILURES.includes(error.code)) {
     throw error
@@ -35,10 +30,8 @@ function rethrowUnlessStoreFailure(error: unknown): void {
 }
 
 /**
- * A backend that answers with a fallback when its store fails.
- *
- * While the store is known to be down, the fallback answers immediately. Otherwise it answers once
- * the store has failed. Calls that fail together are answered in call order.
+ * A backend that answers with a fallback while its store is known to be down, or once it has failed. Calls
+ * that fail together are answered in call order.
  */
 export class FallbackBackend implements LimiterBackend {
   readonly isSync = false
@@ -49,10 +42,7 @@ export class FallbackBackend implements LimiterBackend {
   readonly #engine: Engine
   readonly #yieldTicks = new YieldTicks()
 
-  /**
-   * @param fallback - Attaches the same metadata to decisions as the store's backend.
-   * @param engine - Checks whether numbers can be counted exactly.
-   */
+  /** @param engine - Checks whether numbers can be counted exactly. */
   constructor(store: LimiterBackend, fallback: FallbackResponder, engine: Engine) {
     this.origin = store.origin
     this.policySet = store.policySet
@@ -83,10 +73,7 @@ export class FallbackBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
-    return this.#withFallback(
-      () => this.#store.takeBy(keys, cost),
-      () => this.#fallback.takeBy(keys, cost),
-    )
+    return this.#withFallback((backend) => backend.takeBy(keys, cost))
   }
 
   async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
@@ -95,8 +82,7 @@ export class FallbackBackend implements LimiterBackend {
     }
     // Each key separately: decisions of the store on other keys stay valid. Later calls are
     // answered after these.
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
@@ -109,15 +95,12 @@ export class FallbackBackend implements LimiterBackend {
       case 'release':
       case 'renewPermit':
       case 'cancelScheduled':
-        return operation.source === 'store'
-          ? this.#store.execute(keys, operation)
-          : this.#fallback.execute(keys, operation)
+        return (operation.source === 'store' ? this.#store : this.#fallback).execute(keys, operation)
       case 'reset':
       case 'unblock':
       case 'clearOverride':
         return this.#withFallback(
-          () => this.#store.execute(keys, operation),
-          () => this.#fallback.execute(keys, operation),
+          (backend) => backend.execute(keys, operation),
           // State that the store removes must not reappear when the fallback answers the next time.
           (result) => {
             this.#fallback.execute(keys, operation)
@@ -133,17 +116,11 @@ export class FallbackBackend implements LimiterBackend {
         }
         break
     }
-    return this.#withFallback(
-      () => this.#store.execute(keys, operation),
-      () => this.#fallback.execute(keys, operation),
-    )
+    return this.#withFallback((backend) => backend.execute(keys, operation))
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
-    return this.#withFallback(
-      () => this.#store.schedule(keys, cost, maxWaitUs),
-      () => this.#fallback.schedule(keys, cost, maxWaitUs),
-    )
+    return this.#withFallback((backend) => backend.schedule(keys, cost, maxWaitUs))
   }
 
   openVariant(policySet: PolicySet, variant: VariantIndex): FallbackBackend {
@@ -171,19 +148,18 @@ export class FallbackBackend implements LimiterBackend {
 
   /** Asks the store. If it is down or fails, the fallback answers. */
   #withFallback<T>(
-    callStore: () => T | Promise<T>,
-    callFallback: () => T,
+    call: (backend: LimiterBackend | FallbackResponder) => T | Promise<T>,
     onStoreResult?: (result: T) => T,
   ): T | Promise<T> {
     if (this.#store.isDown) {
-      return this.#yieldTicks.resolve(callFallback())
+      return this.#yieldTicks.resolve(call(this.#fallback) as T)
     }
     const useFallback = (error: unknown): T => {
       rethrowUnlessStoreFailure(error)
-      return callFallback()
+      return call(this.#fallback) as T
     }
     try {
-      return Promise.resolve(callStore()).then(onStoreResult, useFallback)
+      return Promise.resolve(call(this.#store)).then(onStoreResult, useFallback)
     } catch (error) {
       return useFallback(error)
     }

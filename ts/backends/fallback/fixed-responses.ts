@@ -12,12 +12,9 @@ import type { FallbackResponder } from './fallback-backend.js'
 /** The `retryAfterMs` of a refusal: the store may be up again by then. */
 const RETRY_AFTER_MS = 1_000
 
-/** The numbers of a limit. */
 interface LimitNumbers {
   readonly name: string
-  /** The main number. */
   readonly limit: number
-  /** The largest cost. */
   readonly capacity: number
 }
 
@@ -32,11 +29,8 @@ export function limitNumbersOf({ limits, policies, isSingle }: PolicySet): reado
 }
 
 /**
- * Allows or refuses every call, and keeps no state.
- *
- * A decision reports the first limit. Each limit has its number and nothing remaining, so that a
- * program that reads `policies` does not fail when the store does. Keys are checked, as on any
- * store.
+ * Allows or refuses every call, and keeps no state. A decision reports the first limit. Each limit has its number
+ * and nothing remaining, so that a program that reads `policies` does not fail when the store does.
  */
 export class FixedResponses implements FallbackResponder {
   readonly #isAllowed: boolean
@@ -121,7 +115,6 @@ export class FixedResponses implements FallbackResponder {
   }
 }
 
-/** Whether a reservation has not expired. */
 function isOpen({ expiresAtUs }: KnownHold, { at }: Decision): boolean {
   return at * 1_000 < expiresAtUs
 }

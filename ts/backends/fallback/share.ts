@@ -16,10 +16,8 @@ interface Fraction {
  * A share of a limiter's policies. N processes with a share of 1/N admit together at most as much
  * as one process with the original policies.
  *
- * @param engine - The engine that is to count.
  * @param share - Above 0, at most 1.
- * @throws {TollgateError} `INVALID_OPTION` if a number would become 0, or cannot be counted
- * exactly.
+ * @throws {TollgateError} `INVALID_OPTION` if a number would become 0, or cannot be counted exactly.
  */
 export function shareOf(engine: Engine, policySet: PolicySet, share: number): PolicySet {
   const policies = policySet.policies.map((named) => {
@@ -31,10 +29,7 @@ export function shareOf(engine: Engine, policySet: PolicySet, share: number): Po
   return { ...others, policies }
 }
 
-/**
- * The same share of the numbers of an override, by policy; `undefined` if one of them would become
- * 0.
- */
+/** The same share of the numbers of an override, by policy; `undefined` if one of them would become 0. */
 export function shareOfNumbers(
   engine: Engine,
   policies: readonly (Policy | undefined)[],
@@ -50,7 +45,6 @@ export function shareOfNumbers(
   }
 }
 
-/** The share of one policy. */
 class PolicyShare implements ShareScale {
   readonly policy: Policy
   readonly #where: string

@@ -1,6 +1,5 @@
-/** An entry that is dropped after its end. */
+/** An entry that is dropped after `until`, by the clock of the map's user in milliseconds. */
 interface Ending {
-  /** By the clock of the table's user, in milliseconds. */
   readonly until: number
 }
 
@@ -55,12 +54,7 @@ export class BoundedMap<T extends Ending> {
 /** Separates a composed id from plain keys. No plain id starts with it. */
 const MARK = '\0'
 
-/**
- * The id of a stored key. Different keys, dimensions and tags have different ids.
- *
- * @param dimension - The index of its key dimension.
- * @param tag - The call's own hash tag.
- */
+/** The id of a stored key. Different keys, dimensions and tags of the call have different ids. */
 export function idOf(key: string, dimension: number, tag: string | undefined): string {
   if (dimension === 0 && tag === undefined && !key.startsWith(MARK)) {
     return key

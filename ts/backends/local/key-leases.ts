@@ -52,7 +52,6 @@ export class GroupedCall {
     this.#settle(() => (hasWaited ? maker.askStore(this.key) : maker.takeAgain(this.key)))
   }
 
-  /** Asks the store, after its group. */
   askAlone(maker: CallMaker): void {
     this.#settle(() => maker.askStore(this.key))
   }
@@ -66,26 +65,19 @@ export class GroupedCall {
   }
 }
 
-/**
- * Calls on a key that are decided by one answer of the store: the first call is sent to the store,
- * behind a request for the units of the others.
- */
+/** A first call that is sent to the store, behind a request for the units of the calls that wait for its answer. */
 export class CallGroup {
   /** The local time at which it was sent; `undefined` before. */
   sentAt: number | undefined
-  /** The call that asks the store. */
   readonly first: GroupedCall
-  /** The calls behind it, in order. */
   readonly followers: GroupedCall[] = []
   readonly #send: () => void
 
-  /** @param send - Sends the calls. It sets `sentAt`. */
   constructor(first: GroupedCall, send: () => void) {
     this.first = first
     this.#send = send
   }
 
-  /** Sends the calls, once. */
   send(): void {
     if (this.sentAt === undefined) {
       this.#send()
@@ -125,7 +117,6 @@ export class KeyLeases {
     return this.#leases.length > 0
   }
 
-  /** The unused units of all leases. */
   get held(): number {
     let units = 0
     for (const { left } of this.#leases) {
@@ -142,7 +133,6 @@ export class KeyLeases {
     return demand >= MIN_DEMAND || this.#leases.length > 0 || this.group !== undefined || this.fetching > 0
   }
 
-  /** Counts the units of a call. */
   count(cost: number, now: number, leaseMs: number): void {
     const age = now - this.#periodStart
     if (age >= leaseMs) {
@@ -153,10 +143,7 @@ export class KeyLeases {
     this.#count += cost
   }
 
-  /**
-   * The units to request in advance: those that the key used lately, without those that are held, and
-   * at most half of what the store had left.
-   */
+  /** The units that the key used lately, without those that are held, and at most half of those in the store. */
   get unitsToRequest(): number {
     const demand = Math.max(this.#count, this.#previousCount)
     return Math.max(0, Math.min(demand - this.held, Math.floor(this.remaining / 2)))
@@ -178,7 +165,7 @@ export class KeyLeases {
     }
   }
 
-  /** Uses units of one lease, the oldest that has them. Returns `undefined` if none has. */
+  /** Uses units of the oldest lease that has them. */
   use(cost: number, now: number): Lease | undefined {
     const leases = this.#leases
     for (let index = 0; index < leases.length; index++) {
@@ -193,7 +180,7 @@ export class KeyLeases {
     return undefined
   }
 
-  /** Removes and returns the leases that have ended, or all of them. */
+  /** Removes and returns the leases that have ended. */
   takeEnded(now: number): Lease[] {
     const ended = this.#leases.filter(({ until }) => now >= until)
     if (ended.length > 0) {

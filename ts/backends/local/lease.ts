@@ -21,17 +21,13 @@ export class LeasedKeys extends Keys {
   }
 }
 
-/**
- * Units that the store has charged, and that this process may use until a time. Times are in
- * milliseconds of the local clock.
- */
+/** Units that the store has charged, and that this process may use until a local time in milliseconds. */
 export class Lease {
   /** The units that are not used. */
   left: number
   /** From then on no unit is used. */
   readonly until: number
   readonly keys: LeasedKeys
-  /** The store's answer. */
   readonly #decision: Decision
   readonly #receivedAt: number
   readonly #policySet: PolicySet
@@ -40,10 +36,7 @@ export class Lease {
   /** The units that have gone back to the store, or that may have. */
   #returned = 0
 
-  /**
-   * @param decision - The store's answer to a call that took `units` units.
-   * @param sentAt - The local time before that call was sent.
-   */
+  /** @param sentAt - The local time before the call was sent that took the units. */
   constructor(
     policySet: PolicySet,
     keys: Keys,
@@ -71,7 +64,6 @@ export class Lease {
     this.until = sentAt + lastsMs * (1 - CLOCK_MARGIN)
   }
 
-  /** Uses units, if there are enough. */
   use(units: number, now: number): boolean {
     if (this.left < units || now >= this.until) {
       return false
@@ -153,7 +145,6 @@ export class Lease {
   }
 }
 
-/** The same refusal for another call. */
 export function sameRefusal(decision: Decision, { isSingle }: PolicySet): Decision {
   const { status, policy, policies, at, source } = decision
   // A literal name takes a fraction of the time of a computed one.

@@ -27,11 +27,7 @@ export function leasedPolicySet(policySet: PolicySet, leaseMs: number): PolicySe
   return { ...policySet, policies, leaseMs }
 }
 
-/**
- * {@link leasedPolicySet} for the policies of an override.
- *
- * @param policies - By policy; `undefined` for a policy without an override.
- */
+/** {@link leasedPolicySet} for the policies of an override; `undefined` for a policy without one. */
 export function leasedOverride(
   policySet: PolicySet,
   policies: readonly (Policy | undefined)[],
@@ -43,7 +39,6 @@ export function leasedOverride(
   })
 }
 
-/** A policy in each tier. */
 function tiersOf({ allTiers = [] }: PolicySet, index: number): readonly Policy[] {
   return allTiers.map(({ policies }) => (policies[index] as PolicyEntry).policy)
 }
@@ -52,7 +47,6 @@ function burstOf(policy: Policy): number {
   return 'debt' in policy ? policy.capacity : algorithmOf(policy).largestCost(policy)
 }
 
-/** @param tiers - The policy in each tier, as it was written. */
 function leasedPolicy(policy: Policy, leaseMs: number, where: string, tiers: readonly Policy[]): Policy {
   const { lease, rate } = algorithmOf(policy)
   const name = `${where}${policy.algorithm}`
@@ -84,7 +78,6 @@ function leasedPolicy(policy: Policy, leaseMs: number, where: string, tiers: rea
   return policyOf({ ...policy, ...leased })
 }
 
-/** The units by which a burst is too large for the law of the mix of tiers. */
 function unitsAmong(policy: Policy, tiers: readonly Policy[], leaseMs: number): number {
   const all = [policy, ...tiers]
   const within = (one: Policy): number => {
@@ -94,7 +87,6 @@ function unitsAmong(policy: Policy, tiers: readonly Policy[], leaseMs: number): 
   return burstOf(policy) - (Math.max(...all.map(burstOf)) - Math.max(...all.map(within)))
 }
 
-/** The units that come back in a time, rounded up. */
 function unitsWithin(ms: number, units: number, periodMs: number): number {
   const [time, period] = [BigInt(microsOf(ms)), BigInt(microsOf(periodMs))]
   return Number((BigInt(units) * time + period - 1n) / period)

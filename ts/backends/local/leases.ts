@@ -3,7 +3,7 @@ import { withMetadata } from '../../api/decision-metadata.js'
 import { Keys } from '../../input/keys.js'
 import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import type { LeaseHolder, LeasesHeld, LimiterBackend } from '../limiter-backend.js'
+import type { LeasesHeld, LimiterBackend, Store } from '../limiter-backend.js'
 import type { OperationResult, RefundOperation } from '../operation.js'
 import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
@@ -17,58 +17,46 @@ const SAMPLING = 8
 /** The samples of a key within a lease that make it hot. With 2, random samples made many cold keys hot. */
 const HOT_SAMPLES = 3
 
-/**
- * The time in which calls join a group after it was sent. The answer is as old for them as a
- * duration in milliseconds is inexact.
- */
+/** The time in which calls join a sent group. Durations in milliseconds are as inexact. */
 const JOIN_MS = 1
 
 /**
  * Leases: units of hot keys that the store has charged, for calls of this process.
  *
- * A key becomes hot when a few calls within the time of a lease have asked the store. Its calls then
- * use leases. When half of a lease is used, the next one is requested. If nothing is left, calls of
- * cost 1 form a group: the first asks the store as usual, behind one request for the units of all
- * others. When that call is refused, those for which there are no units are refused with it: the
- * store decided at a time at which nothing was left. So near the limit a process asks the store with
- * two calls for each group.
+ * A key becomes hot when a few calls within the time of a lease have asked the store. When half of a lease is
+ * used, the next one is requested. If nothing is left, calls of cost 1 form a group: the first asks the store
+ * as usual, behind one request for the units of all others. When that call is refused, those for which there
+ * are no units are refused with it: the store decided when nothing was left.
  *
  * Units that are not used in time go back. If that fails, they stay charged: fewer calls are
  * admitted, never more.
  */
-export class Leases implements LeaseHolder {
+export class Leases {
   readonly #store: LimiterBackend
   readonly #policySet: PolicySet
   readonly #leaseMs: number
   readonly #maxKeys: number
   readonly #now: () => number
-  readonly #holders: Set<LeaseHolder>
+  readonly #holders: Store['leases']
   readonly #onChange: (keys: Keys) => void
   readonly #hotKeys = new Map<string, KeyLeases>()
-  /** The keys with a group that calls may still join. */
   readonly #withGroup = new Set<KeyLeases>()
-  /** The samples by key, since `#samplesSince`. */
   readonly #samples = new Map<string, number>()
   #samplesSince = Number.NEGATIVE_INFINITY
   #untilSample = SAMPLING
   #random = 1
   #sweep: ReturnType<typeof timers.setTimeout> | undefined
   #isClosed = false
-  /** The requests for units and the refunds under way. */
   readonly #pending = new Set<Promise<unknown>>()
 
-  /**
-   * @param now - Milliseconds of a clock that never steps and that counts suspension.
-   * @param holders - It belongs to them until it is closed.
-   * @param onChange - Is called when units of a key were taken from the store or given back.
-   */
+  /** @param onChange - Is called when units of a key were taken from the store or given back. */
   constructor(
     store: LimiterBackend,
     policySet: PolicySet,
     leaseMs: number,
     maxKeys: number,
     now: () => number,
-    holders: Set<LeaseHolder>,
+    holders: Store['leases'],
     onChange: (keys: Keys) => void,
   ) {
     this.#holders = holders
@@ -81,7 +69,6 @@ export class Leases implements LeaseHolder {
     this.#now = now
   }
 
-  /** The unused units of all leases. */
   get held(): LeasesHeld {
     let [keys, units] = [0, 0]
     for (const hotKey of this.#hotKeys.values()) {
@@ -92,17 +79,14 @@ export class Leases implements LeaseHolder {
     return { keys, units }
   }
 
-  /** The hot key of a call with one key. */
   find(key: string): KeyLeases | undefined {
     return this.#hotKeys.size === 0 ? undefined : this.#hotKeys.get(idOfKey(key, 0, undefined))
   }
 
-  /** The hot key of a call. */
   findBy(keys: Keys): KeyLeases | undefined {
     return this.#hotKeys.size === 0 ? undefined : this.#hotKeys.get(idOf(keys))
   }
 
-  /** The decision on a call that uses leased units; `undefined` if there are not enough. */
   use(hotKey: KeyLeases, cost: number): Decision | undefined {
     if (!hotKey.hasUnits) {
       return undefined
@@ -112,14 +96,12 @@ export class Leases implements LeaseHolder {
     return lease && withMetadata(lease.decisionAt(now), this.#store.origin, lease.keys, cost)
   }
 
-  /** {@link use} for `takeUpTo`. */
   useUpTo(hotKey: KeyLeases, units: number): OperationResult | undefined {
     const now = this.#now()
     const lease = this.#useLease(hotKey, units, now)
     return lease && { decision: lease.decisionAt(now), units, keys: lease.keys }
   }
 
-  /** Asks the store for a call that finds no leased units. */
   ask(hotKey: KeyLeases, key: string | Keys, cost: number, maker: CallMaker): Decision | Promise<Decision> {
     const now = this.#now()
     hotKey.count(cost, now, this.#leaseMs)
@@ -137,7 +119,7 @@ export class Leases implements LeaseHolder {
     return first.promise
   }
 
-  /** Whether calls that find no leased units ask the store each for itself. */
+  /** Whether each call that finds no leased units asks the store for itself. */
   areAlone(cost: number): boolean {
     return cost > 1 || !scheduler.hasBackpressure || this.#store.isDown
   }
@@ -158,12 +140,10 @@ export class Leases implements LeaseHolder {
       : answer
   }
 
-  /** Sends the calls of a key that wait to be sent. */
   sendGroup(hotKey: KeyLeases): void {
     hotKey.group?.send()
   }
 
-  /** Samples a call that asks the store for a key that is not hot. */
   sample(keys: string | Keys, answer: Decision | Promise<Decision>): void {
     this.#untilSample--
     if (this.#untilSample > 0 || this.#isClosed) {
@@ -183,7 +163,7 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Sends the waiting calls of keys, before an operation on these keys that keeps their leases. */
+  /** Sends the waiting calls of keys before an operation that keeps their leases. */
   sendGroupsOf(keys: Keys): void {
     for (const hotKey of this.#withGroup) {
       if (hasAnyOf(hotKey, keys)) {
@@ -192,7 +172,7 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Closes the groups of keys, before units go back to the store: later calls come after them. */
+  /** Closes the groups of keys before units go back to the store. */
   closeGroupsOf(keys: Keys): void {
     for (const hotKey of this.#withGroup) {
       if (hasAnyOf(hotKey, keys)) {
@@ -201,11 +181,7 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /**
-   * Ends the leases of keys that this limiter is about to change.
-   *
-   * @param isReset - Whether the change removes the counts of the keys. Then nothing goes back.
-   */
+  /** Ends the leases of keys before a change. A reset removes the counts: then nothing goes back. */
   end(keys: Keys, isReset: boolean): void {
     if (this.#hotKeys.size === 0) {
       return
@@ -225,7 +201,6 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Gives units of a decision back: to its lease while this lasts, otherwise to the store. */
   refund({ lease }: LeasedKeys, units: number): OperationResult | Promise<OperationResult> {
     const now = this.#now()
     const hotKey = this.#hotKeys.get(idOf(lease.keys))
@@ -237,7 +212,6 @@ export class Leases implements LeaseHolder {
     return { decision: lease.decisionAt(now), units }
   }
 
-  /** Gives all unused units back. Resolves when the store has answered. */
   async close(): Promise<void> {
     this.#isClosed = true
     timers.clearTimeout(this.#sweep)
@@ -291,7 +265,7 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Requests units. Resolves with their lease, which is not yet available; never rejects. */
+  /** Requests units. Resolves with their lease, which is not available yet; never rejects. */
   #fetch(hotKey: KeyLeases, units: number): Promise<Lease | undefined> {
     const [sentAt, { version }] = [this.#now(), hotKey]
     hotKey.fetching++
@@ -327,7 +301,6 @@ export class Leases implements LeaseHolder {
     return fetching
   }
 
-  /** Makes a lease available to all calls on its key, or ends it if the key was changed since. */
   #addLease(hotKey: KeyLeases, lease: Lease): void {
     if (hotKey.version === lease.version && !this.#isClosed) {
       hotKey.addLease(lease)
@@ -367,7 +340,6 @@ export class Leases implements LeaseHolder {
     )
   }
 
-  /** Decides the calls of a group by the store's answer to its first call. */
   #settle(hotKey: KeyLeases, group: CallGroup, decision: Decision, lease: Lease | undefined, maker: CallMaker): void {
     this.#forgetGroup(hotKey, group)
     learnRemaining(hotKey, decision)
@@ -397,7 +369,6 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Sends the group of a key. No call joins it any more. */
   #closeGroup(hotKey: KeyLeases): void {
     this.sendGroup(hotKey)
     hotKey.group = undefined
@@ -419,7 +390,6 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** If it fails, the units stay charged. */
   #return(keys: Keys, refund: RefundOperation): void {
     const answer = new Promise((resolve) => resolve(madeAt(undefined, () => this.#store.execute(keys, refund))))
     const end = (): void => {
@@ -439,7 +409,6 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Gives the units of ended leases back, and forgets keys that are no longer hot. */
   #sweepKeys(): void {
     this.#sweep = undefined
     const now = this.#now()
@@ -457,7 +426,6 @@ export class Leases implements LeaseHolder {
   }
 }
 
-/** The id of a call's keys. */
 function idOf({ keys, tag }: Keys): string {
   return keys.length === 1 ? idOfKey(keys[0] as string, 0, tag) : JSON.stringify([tag, ...keys])
 }

@@ -5,10 +5,10 @@ import { YieldTicks } from '../../platform/yield-tick.js'
 import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import {
-  type LeaseHolder,
   type LimiterBackend,
+  type Store,
   type TakeManyResults,
-  takeManyResultsOf,
+  takeEach,
   type VariantIndex,
 } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
@@ -20,10 +20,8 @@ import type { LocalOptions } from './local-options.js'
 import { RefusalCache } from './refusal-cache.js'
 
 /**
- * A backend that decides some calls in this process, without asking the store.
- *
- * Calls on one key stay in order: while one of them waits for the answer to another, later ones wait
- * behind it.
+ * Decides some calls in this process, without asking the store. Calls on one key stay in order: while one of
+ * them waits for the answer to another, later ones wait behind it.
  */
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
@@ -33,7 +31,7 @@ export class LocalBackend implements LimiterBackend {
   readonly #store: LimiterBackend
   readonly #options: LocalOptions
   readonly #now: () => number
-  readonly #holders: Set<LeaseHolder>
+  readonly #holders: Store['leases']
   readonly #variants: Set<LocalBackend>
   readonly #refusals: RefusalCache
   readonly #yieldTicks = new YieldTicks(256)
@@ -45,14 +43,13 @@ export class LocalBackend implements LimiterBackend {
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
    * @param holders - The leases of the store's limiters.
-   * @param variants - The variants of the limiter. A change by one clears the leases and refusals of
-   * all.
+   * @param variants - The variants of the limiter. A change by one clears the leases and refusals of all.
    */
   constructor(
     store: LimiterBackend,
     options: LocalOptions,
     now: () => number,
-    holders: Set<LeaseHolder>,
+    holders: Store['leases'],
     variants = new Set<LocalBackend>(),
   ) {
     const { leaseMs, maxKeys } = options
@@ -104,9 +101,8 @@ export class LocalBackend implements LimiterBackend {
       : this.#yieldTicks.resolve(withMetadata(refused, this.origin, keys, cost))
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+  takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
@@ -170,7 +166,6 @@ export class LocalBackend implements LimiterBackend {
     await this.#store.close()
   }
 
-  /** Decides a call on a hot key. */
   #takeHot(hotKey: KeyLeases, key: string | Keys, cost: number): Decision | Promise<Decision> {
     const leases = this.leases as Leases
     const leased = leases.use(hotKey, cost)
@@ -188,30 +183,25 @@ export class LocalBackend implements LimiterBackend {
   }
 
   #askStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
-    return this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
+    return this.#learnFrom(key, cost, () =>
+      typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost),
+    )
   }
 
-  /** Takes units from the store, for a key that is not hot. */
   #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
     const answer = this.#askStore(key, cost)
     this.leases?.sample(key, answer)
     return answer
   }
 
-  #takeFromStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
-    return typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost)
-  }
-
   /** Asks the store, and remembers a refusal. */
-  #learnFrom(ask: () => Decision | Promise<Decision>, key: string | Keys, cost: number): Decision | Promise<Decision> {
+  #learnFrom<T extends object>(key: string | Keys, cost: number, ask: () => T | Promise<T>): T | Promise<T> {
     if (!this.#refusals.isOn) {
       return ask()
     }
     const { sentAt } = this.#refusals
     const answer = ask()
-    return answer instanceof Promise
-      ? this.#refusals.learn(answer, key, cost, sentAt, (decision) => decision, this.#onAnswer)
-      : answer
+    return answer instanceof Promise ? this.#refusals.learn(answer, key, cost, sentAt, this.#onAnswer) : answer
   }
 
   /** Changes the refusals of the key in the other tiers by a decision of the store. */
@@ -231,7 +221,7 @@ export class LocalBackend implements LimiterBackend {
     })
   }
 
-  /** Makes a call to the store that changes keys, which outdates refusals in all tiers. */
+  /** Calls the store to change keys, which outdates refusals in all tiers. */
   #changing<T extends object>(keys: Keys, call: () => T | Promise<T>): T | Promise<T> {
     const answer = call()
     if (this.#refusals.isOn && answer instanceof Promise) {
@@ -262,16 +252,7 @@ export class LocalBackend implements LimiterBackend {
       return this.#yieldTicks.resolve({ decision: refused, units: 0 })
     }
     this.leases?.sendGroupsOf(keys)
-    const callStore = () => {
-      if (!this.#refusals.isOn) {
-        return this.#store.execute(keys, operation)
-      }
-      const { sentAt } = this.#refusals
-      const answer = this.#store.execute(keys, operation)
-      return answer instanceof Promise
-        ? this.#refusals.learn(answer, keys, cost, sentAt, ({ decision }) => decision, this.#onAnswer)
-        : answer
-    }
+    const callStore = () => this.#learnFrom(keys, cost, () => this.#store.execute(keys, operation))
     return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeTake(keys, operation, cost))
   }
 

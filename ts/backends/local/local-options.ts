@@ -4,44 +4,28 @@ import { millisOfOption } from '../../input/duration.js'
 import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 
-/**
- * Calls that this process decides itself, without asking the store. All of it is off by default, and
- * has no effect on the embedded store.
- */
+/** Calls that this process decides itself, without asking the store. It has no effect on the embedded store. */
 export interface LocalDecisions {
   /**
-   * Caches refusals for at most this long; up to 1 hour. A call on a refused key is refused in this
-   * process, without a call to the store, if it costs at least as much as the refused call. The
-   * store would not have admitted it either, unless units came back or the key's numbers changed
-   * after the refusal. A change by this limiter (`refund`, `reset`, `unblock`, `override` and so on)
-   * takes effect at once. A change by another limiter or process takes effect after this time.
-   *
-   * Such a decision has `source: 'cache'`. `INVALID_OPTION` for a policy with `countRefused`: the
-   * store has to count every attempt.
+   * Caches refusals for at most this long; up to 1 hour. A call on a refused key that costs at least as much is
+   * refused in this process, with `source: 'cache'`. A change of the key by this limiter takes effect at once,
+   * and one by another limiter or process after this time. `INVALID_OPTION` for a policy with `countRefused`.
    */
   readonly refusals?: Duration
   /**
    * Takes units of keys that are called often from the store in advance, and uses them for at most
-   * this long; from 10 milliseconds to 1 minute. Calls on such a key are then decided in this
-   * process, with `source: 'lease'`. The process takes what the key used lately, but at most half of
-   * what is left, and gives back what it has not used. The law of the policy stays. A call that
-   * finds no such units asks the store.
+   * this long; from 10 milliseconds to 1 minute. Calls on such a key have `source: 'lease'`. The law of the
+   * policy stays.
    *
    * For `gcra`, `leakyBucket`, `tokenBucket` with continuous refill, `fixedWindow` and
    * `calendarWindow`, without `countRefused`. The burst of a rate becomes less by the units that
-   * come back in this time: `gcra({ limit: 1000, period: '1s' })` with `'100ms'` admits 900 units at
-   * once. All limiters of a prefix must have the same `lease`.
+   * come back in this time. All limiters of a prefix must have the same `lease`.
    */
   readonly lease?: Duration
-  /**
-   * The most keys that are kept for each of both: a whole number from 1 to 10,000,000. Default:
-   * 100,000. A key takes about 500 bytes. If there are more keys, those whose refusal ends first are
-   * dropped, and further keys have no leases.
-   */
+  /** The most keys that are kept for each of both, 1 to 10,000,000, of about 500 bytes each. Default: 100,000. */
   readonly maxKeys?: number
 }
 
-/** Checked {@link LocalDecisions}. */
 export interface LocalOptions {
   /** 0 if refusals are not cached. */
   readonly refusalsMs: number
@@ -59,7 +43,7 @@ const MAX_LEASE_MS = 60_000
 
 const MAX_KEYS = 10_000_000
 
-/** Checks {@link LocalDecisions}. @throws {TollgateError} `INVALID_OPTION` */
+/** @throws {TollgateError} `INVALID_OPTION` */
 export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptions | undefined {
   if (value === undefined) {
     return undefined

@@ -11,12 +11,11 @@ import { cachedDecision, cachedSingleDecision, type KeyBlock, type Refusal, Refu
 
 /**
  * A refusal is long if it lasts this many times as long as its call took. Only then do calls wait for
- * one another when it ends. At a rate whose units come back about as fast as answers, waiting calls
- * would get fewer units than there are.
+ * one another when it ends: otherwise they would get fewer units than there are.
  */
 const LONG = 4
 
-/** More changed keys than this are forgotten together: see {@link RefusalCache.forget}. */
+/** More changed keys than this are forgotten together. */
 const MAX_CHANGED = 1_000
 
 /**
@@ -43,12 +42,8 @@ export class RefusalCache {
   readonly #maxMs: number
   readonly #now: () => number
   readonly #keys: BoundedMap<RefusedKey>
-  /** The calls that the store is deciding. */
   #asking = 0
-  /**
-   * The times at which this limiter changed keys, while older answers may arrive. An answer to a call
-   * that was sent before is out of date.
-   */
+  /** When this limiter changed keys, while calls are being decided. Answers to calls that were sent before are old. */
   readonly #changedAt = new Map<string, number>()
   /** The same for all other keys. */
   #allChangedAt = Number.NEGATIVE_INFINITY
@@ -61,22 +56,18 @@ export class RefusalCache {
     this.#keys = new BoundedMap(maxKeys)
   }
 
-  /** Whether refusals are cached. */
   get isOn(): boolean {
     return this.#maxMs > 0
   }
 
-  /** The local time, for a call that is sent now. */
   get sentAt(): number {
     return this.#now()
   }
 
-  /** Whether anything is known of a key without a tag. */
   has(key: unknown): boolean {
     return typeof key === 'string' && this.#keys.get(idOf(key, 0, undefined)) !== undefined
   }
 
-  /** {@link decisionOn} for one key without a tag. */
   decisionOnKey(key: string, cost: number): Decision | undefined {
     if (!this.#isSingle) {
       return this.decisionOn(new Keys([key], undefined), cost)
@@ -102,11 +93,7 @@ export class RefusalCache {
     return refusals.length === 0 ? undefined : cachedDecision(this.#policySet, refusals, cost, now)
   }
 
-  /**
-   * Calls the store, unless calls on the same keys wait: then makes the call anew after them.
-   *
-   * @param again - Makes the call anew; it may be refused from the cache by then.
-   */
+  /** Calls the store, unless calls on the same keys wait: then makes the call anew after them. */
   inTurn<T extends object>(
     keys: Keys,
     cost: number,
@@ -138,17 +125,12 @@ export class RefusalCache {
     return probed === undefined ? call() : this.#probe(...probed, call)
   }
 
-  /**
-   * Remembers the refusal in an answer of the store.
-   *
-   * @param onAnswer - Is called with a decision of the store, after this limiter has learned from it.
-   */
-  learn<T>(
+  /** Remembers the refusal in an answer of the store. `onAnswer` is called after that. */
+  learn<T extends object>(
     answer: Promise<T>,
     keys: string | Keys,
     cost: number,
     sentAt: number,
-    decisionIn: (answer: T) => Decision,
     onAnswer: (keys: Keys, decision: Decision, sentAt: number) => void,
   ): Promise<T> {
     this.#asking++
@@ -174,7 +156,7 @@ export class RefusalCache {
     )
   }
 
-  /** Forgets the refusals of keys, before the keys are changed. */
+  /** Forgets the refusals of keys before the keys are changed. */
   forget(keys: Keys): void {
     this.#forEachId(keys, (id) => {
       const key = this.#keys.get(id)
@@ -199,10 +181,7 @@ export class RefusalCache {
     }
   }
 
-  /**
-   * Drops the refusals of keys whose states were changed in the store, perhaps by another tier. Answers
-   * that arrive later may be older. Calls that wait stay in turn.
-   */
+  /** Drops the refusals of keys that were changed in the store. Calls that wait stay in turn. */
   outdate(keys: Keys): void {
     this.#drop(keys)
     if (this.#asking > 0) {
@@ -211,10 +190,7 @@ export class RefusalCache {
     }
   }
 
-  /**
-   * Shortens the refusals of keys to the reset time in a refusal of another tier, which may have
-   * shortened an open window.
-   */
+  /** Shortens refusals to the reset time in a refusal of another tier, which may have shortened a window. */
   shorten(keys: Keys, decision: Decision, sentAt: number): void {
     if (this.#keys.size === 0) {
       return
@@ -264,7 +240,6 @@ export class RefusalCache {
     return key.credit < 0
   }
 
-  /** Makes a call for whose answer later calls on the key wait. */
   #probe<T extends object>(id: string, key: RefusedKey, call: () => T | Promise<T>): T | Promise<T> {
     const waiting: NonNullable<RefusedKey['waiting']> = []
     key.waiting = waiting
@@ -377,7 +352,6 @@ export class RefusalCache {
     return endsAt === 0 ? undefined : { until: sentAt + (endsAt - decision.at) - 1, ban }
   }
 
-  /** The names of the limits that count by the key of a dimension. */
   #limitsOf(dimension: number): string[] {
     const { limits, policies } = this.#policySet
     return limits.filter(({ policy }) => policies[policy]?.dimension === dimension).map(({ name }) => name)

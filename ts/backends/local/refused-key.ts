@@ -2,7 +2,6 @@ import type { BanInForce, Decision, PolicyNumbers } from '../../api/decision.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { decisionOf, numbersOf } from '../decision-of.js'
 
-/** The block of a stored key. */
 export interface KeyBlock {
   /** Its end by the local clock, in milliseconds, or up to a call earlier. */
   readonly until: number
@@ -14,11 +13,8 @@ export interface KeyBlock {
 export interface Refusal {
   /** The decision of the store. Other keys may have refused the call, too. */
   readonly decision: Decision
-  /** Whether a cost above the limits of this key was refused. */
   readonly isImpossible: boolean
-  /** The block of this key; `undefined` if it is not blocked. */
   readonly block: KeyBlock | undefined
-  /** The time at which it arrived. */
   readonly receivedAt: number
   /** The cost from which calls are refused. */
   readonly minCost: number
@@ -31,7 +27,6 @@ export interface WaitingCall {
   run(): void
 }
 
-/** A stored key whose calls were refused lately. */
 export class RefusedKey {
   /** `undefined` if the last answer was not a refusal. */
   refusal: Refusal | undefined
@@ -64,7 +59,6 @@ export class RefusedKey {
   }
 }
 
-/** {@link cachedDecision} of a policy set with one limit. */
 export function cachedSingleDecision(refusal: Refusal, now: number): Decision {
   const { decision, receivedAt } = refusal
   const numbers = numbersLater(decision, now - receivedAt)
@@ -84,7 +78,7 @@ function statusOf(refusals: readonly Refusal[], now: number): 'impossible' | 'bl
   return refusals.some(({ block }) => block !== undefined && now < block.until) ? 'blocked' : 'refused'
 }
 
-/** Gives a blocked decision the last ban to end of those in force on its keys. */
+/** Adds the last ban to end of those in force on the keys of a blocked decision. */
 function withBan(cached: Decision, refusals: readonly Refusal[], now: number): Decision {
   let ban: BanInForce | undefined
   for (const { block } of refusals) {
@@ -96,13 +90,9 @@ function withBan(cached: Decision, refusals: readonly Refusal[], now: number): D
 }
 
 /**
- * The decision on a call that some stored keys refuse. It reports the limit with the longest retry, or of
- * an impossible call the smallest limit.
- *
- * Limits of other keys are shown as unused: nothing is known of them here, and a caller must not see
- * the numbers of another.
- *
- * @param refusals - The refusals by key dimension, at least one.
+ * The decision on a call that some stored keys refuse, by key dimension. It reports the limit with the longest
+ * retry, or of an impossible call the smallest limit. Limits of other keys are shown as unused: nothing is
+ * known of them here, and a caller must not see the numbers of another.
  */
 export function cachedDecision(
   { limits, policies }: PolicySet,
@@ -144,7 +134,6 @@ export function cachedDecision(
   return withBan(cached, refusing, now)
 }
 
-/** The numbers after some time. */
 function numbersLater(numbers: PolicyNumbers, ms: number): PolicyNumbers {
   const { limit, capacity, remaining, retryAfterMs, nextAfterMs, resetAfterMs } = numbers
   const retry = retryAfterMs === null ? null : later(retryAfterMs, ms)
@@ -156,7 +145,6 @@ function later(durationMs: number, ms: number): number {
   return durationMs === 0 ? 0 : Math.max(1, Math.ceil(durationMs - ms))
 }
 
-/** A time some milliseconds later, with microsecond precision. */
 function timeAfter(at: number, ms: number): number {
   return Math.round((at + ms) * 1_000) / 1_000
 }

@@ -12,24 +12,16 @@ import { MemoryBackend } from './memory-backend.js'
 /** The options of a {@link MemoryStore}. */
 export interface MemoryStoreOptions {
   /**
-   * The most keys held separately, over all limiters on the store. Default: 1,000,000.
-   *
-   * A key in its initial state makes room for a new one. If all keys are in use, new keys share
-   * 1,024 overflow counts per limiter: memory stays bounded, and no key's count is lost.
+   * The most keys held separately, over all limiters on the store. Default: 1,000,000. If all are in use, new
+   * keys share 1,024 overflow counts per limiter.
    */
   readonly maxKeys?: number
   /**
    * The deciding clock, for tests: a `TestClock` of `tollgate/testing`; or a function that returns
-   * epoch milliseconds, as `Date.now` does. Default: the system clock, with microseconds.
-   *
-   * `wait`, permits and reservations follow it. With a function, they use the platform's timers as
-   * they are at the time of a call, so that a test can fake them: `clock: () => Date.now()`.
+   * epoch milliseconds, as `Date.now` does. `wait`, permits and reservations follow it. Default: the system clock.
    */
   readonly clock?: TimerClock | (() => number)
-  /**
-   * Shares the store with all threads of this process that open the same name. Letters, digits,
-   * `_`, `.` and `-`, up to 32, starting with a letter. A named store lives as long as the process.
-   */
+  /** Shares the store with all threads that open the same name: up to 32 letters, digits, `_`, `.` and `-`. */
   readonly name?: string
 }
 
@@ -87,7 +79,6 @@ export abstract class EmbeddedStore extends Store {
   }
 }
 
-/** The function that reads a clock. */
 function nowOf(clock: TimerClock | (() => number) | undefined): (() => number) | undefined {
   return typeof clock === 'object' ? () => clock.now() : clock
 }

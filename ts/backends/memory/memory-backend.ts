@@ -27,7 +27,7 @@ const SYSTEM_CLOCK = -1
 /** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
 
-/** A limiter's keys on the embedded store. Every call is answered synchronously, on this thread. */
+/** A limiter's keys on the embedded store. Calls are answered synchronously, on this thread. */
 export class MemoryBackend implements LimiterBackend {
   readonly isSync = true
   readonly isDown = false
@@ -46,10 +46,7 @@ export class MemoryBackend implements LimiterBackend {
   readonly #response: Float64Array<ArrayBuffer>
   readonly #execute: ReturnType<EngineLimiterState['bindExecute']>
 
-  /**
-   * @param engine - The engine that has the state.
-   * @param origin - Identifies the limiter in decision metadata. Default: a new object.
-   */
+  /** @param origin - Identifies the limiter in decision metadata. Default: a new object. */
   constructor(
     engine: Engine,
     state: EngineLimiterState,
@@ -83,12 +80,15 @@ export class MemoryBackend implements LimiterBackend {
     } else {
       take(key, cost, time)
     }
-    return withMetadata(decisionAt(response, 0) ?? this.#multiLimitDecisionIn(response, 0, key), this.origin, key, cost)
+    const decision = decisionAt(response, 0) ?? multiLimitDecisionAt(response, 0, this.#limitNames)
+    if (decision === undefined) {
+      throw errorAt(response, 0, key)
+    }
+    return withMetadata(decision, this.origin, key, cost)
   }
 
   takeBy(keys: Keys, cost: number): Decision {
-    this.#executeNow(keys, { kind: 'take', cost })
-    return withMetadata(this.#resultFor(keys).decision, this.origin, keys, cost)
+    return withMetadata(this.#resultOf(keys, { kind: 'take', cost }).decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
@@ -104,8 +104,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult {
-    this.#executeNow(keys, operation)
-    return this.#resultFor(keys)
+    return this.#resultOf(keys, operation)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
@@ -144,21 +143,13 @@ export class MemoryBackend implements LimiterBackend {
     }
   }
 
-  #resultFor({ keys }: Keys): OperationResult {
+  #resultOf(keys: Keys, operation: EngineOperation): OperationResult {
+    this.#executeNow(keys, operation)
     const result = operationResultAt(this.#response, 0, this.#limitNames)
     if (result === undefined) {
-      throw errorAt(this.#response, 0, keys[0])
+      throw errorAt(this.#response, 0, keys.keys[0])
     }
     return result
-  }
-
-  /** The decision on several limits; throws for a failure. */
-  #multiLimitDecisionIn(responses: Float64Array, start: number, key: string): Decision {
-    const decision = multiLimitDecisionAt(responses, start, this.#limitNames)
-    if (decision === undefined) {
-      throw errorAt(responses, start, key)
-    }
-    return decision
   }
 
   #now(): number {
@@ -166,7 +157,6 @@ export class MemoryBackend implements LimiterBackend {
   }
 }
 
-/** Reads and checks the user's clock. */
 function checkedTimeOf(clock: () => number): number {
   const time = readClock(clock)
   if (typeof time === 'number' && time >= 0 && time <= LAST_TIME_MS) {

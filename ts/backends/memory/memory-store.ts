@@ -3,12 +3,8 @@ import { engine } from '../addon.js'
 import { EmbeddedStore, type MemoryStoreOptions } from './embedded-store.js'
 
 /**
- * Keeps the counts in this process's memory.
- *
- * A limiter without a `store` has its own. Pass one store to several limiters to share its
- * `maxKeys` among them, each with its own `prefix`. Give it a `name` to share it with worker
- * threads. Note that N processes with embedded stores admit N times the limit.
- *
+ * Keeps the counts in this process's memory: N processes admit N times the limit. A limiter without a `store`
+ * has its own. Limiters on one store share its `maxKeys`, each with its own `prefix`.
  * @example
  * const store = new MemoryStore({ maxKeys: 100_000 })
  * const reads = new RateLimiter(gcra({ limit: 100, period: '1s' }), { store, prefix: 'reads' })

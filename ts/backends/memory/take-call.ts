@@ -10,10 +10,7 @@ export interface TakeCall {
   readonly response: Float64Array
 }
 
-/**
- * The shared `take` of single-limit limiters, by engine. With one function instead of one per
- * limiter, JavaScript engines call it directly.
- */
+/** The `take` that all single-limit limiters share: JavaScript engines call a single function directly. */
 const sharedTakeCalls = new WeakMap<Engine, SharedTakeCall>()
 
 interface SharedTakeCall extends Omit<TakeCall, 'index'> {

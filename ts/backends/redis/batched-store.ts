@@ -1,14 +1,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
-import { addForeignMethods, FOREIGN_CLIENT_METHODS } from '../../api/foreign-methods.js'
 import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet, openedVariant } from '../compile-policies.js'
 import { Store } from '../limiter-backend.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
-import { type Batcher, CallQueue, type FlushTransport } from './batching/batcher.js'
+import { type Batcher, CallQueue } from './batching/batcher.js'
 import { callWeightOf } from './batching/call-weight.js'
 import { RedisBackend } from './batching/redis-backend.js'
 
@@ -17,26 +16,15 @@ const MAX_TIMEOUT_MS = 86_400_000
 
 const MAX_PENDING = 1_000_000
 
-/** Sends flushes and peeks. */
-export type StoreTransport = FlushTransport & Pick<native.NativeRedisStore, 'peek'>
-
-/**
- * A store over Redis, on any transport: opens limiters by prefix, and batches their calls. The
- * native store connects by itself; that of `tollgate/wasm` uses a client.
- */
-export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends Store {
+/** A store over Redis, on any transport: opens limiters by prefix, and batches their calls. */
+export abstract class BatchedStore<B extends Batcher> extends Store {
   /** @internal */
   abstract readonly batcher: B
   /** The open prefixes, with the number of limiters of each, and the numbers of the first one. */
   readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
   #closed = false
 
-  /**
-   * Opens a limiter's call buffer.
-   *
-   * @throws {TollgateError} `INVALID_OPTION` if the prefix is open with policies that differ in more than numbers.
-   * @internal
-   */
+  /** @throws {TollgateError} `INVALID_OPTION` if open policies differ in more than numbers. @internal */
   protected abstract openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter
 
   /** Rejects further calls with `CLOSED`, and waits for pending calls. May be called again. */
@@ -82,11 +70,7 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
         }
       }
     }
-    const onFirstUse = () => registry?.markUsed(prefix)
-    const onVariant = (variant: PolicySet, index: number) => registry?.setPolicies(prefix, variant, index)
-    const checkPolicies = async () => registry?.check(prefix)
-    const callbacks = { use, onFirstUse, onVariant, checkPolicies }
-    const context = { native: batcher.native, batcher, engine, queue: shared.queue, ...callbacks }
+    const context = { batcher, prefix, engine, queue: shared.queue, use }
     const release = use(callBuffer)
     const releaseAll = () => {
       if (!isFirst) {
@@ -98,23 +82,15 @@ export abstract class BatchedStore<B extends Batcher<StoreTransport>> extends St
   }
 }
 
-addForeignMethods(BatchedStore.prototype, 'RedisStore', FOREIGN_CLIENT_METHODS)
-
-/** A timeout. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedTimeout(name: string, milliseconds: unknown): number {
   return wholeMillis(name, milliseconds, 1, MAX_TIMEOUT_MS)
 }
 
-/** The bound on pending calls. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedMaxPending(maxPending: unknown = 10_000): number {
   return wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
 }
 
-/**
- * Checks the arguments of a store's `on`.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Checks the arguments of a store's `on`. @throws {TollgateError} `INVALID_OPTION` */
 export function checkListener(args: readonly unknown[], events: readonly string[]): void {
   const [event, listener] = args
   checkCount(args.length, 2, 'on takes an event and a listener')

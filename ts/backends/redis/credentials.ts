@@ -2,10 +2,7 @@ import { TollgateError } from '../../api/error.js'
 import type { RedisStoreOptions } from './options.js'
 import { loginOf } from './target.js'
 
-/**
- * Calls the user's `credentials` function, and passes the engine a username and password, or the
- * reason of the failure. The message of the user's error is not passed on: it may contain a secret.
- */
+/** Calls the user's function. The message of its error is not passed on: it may contain a secret. */
 export async function requestCredentials(
   credentials: NonNullable<RedisStoreOptions['credentials']>,
   reply: (username: string | undefined, password: string | undefined, failed: string | undefined) => void,

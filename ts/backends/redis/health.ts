@@ -3,10 +3,7 @@ import { timers } from '../../platform/timers.js'
 import type { LeasesHeld } from '../limiter-backend.js'
 import { scriptAdvisory } from './script-advisories.js'
 
-/**
- * The store has been unreachable or silent for `commandTimeoutMs`. Calls fail immediately until it
- * is up again. The event is emitted again if the reason changes.
- */
+/** Calls fail immediately until the store is up again. The event is emitted again if the reason changes. */
 export interface StoreDown {
   /** The reason, as far as it is known. */
   readonly reason: string
@@ -23,28 +20,19 @@ export interface StoreUp {
 /** A condition that works but should be corrected; `code` tells which. */
 export type StoreWarning = ClusterNodeWarning | EvictingWarning | PoliciesWarning | VulnerableServerWarning
 
-/**
- * The server's `maxmemory-policy` allows it to evict keys early. An evicted key starts in its
- * initial state. Set it to `noeviction`.
- */
+/** The server's `maxmemory-policy` allows it to evict keys, which loses their counts. Set it to `noeviction`. */
 export interface EvictingWarning {
   readonly code: 'EVICTING'
   readonly message: string
 }
 
-/**
- * The server's version lacks fixes of its Lua engine. Limiters need scripts, so its user may run them. Reported once for
- * each version.
- */
+/** The server's version lacks fixes of its Lua engine. Reported once for each version. */
 export interface VulnerableServerWarning {
   readonly code: 'VULNERABLE_SERVER'
   readonly message: string
 }
 
-/**
- * The server is a node of a Redis Cluster of several masters, and the store was made for one server.
- * Calls on keys of other nodes fail. Make the store with `cluster: { nodes }`.
- */
+/** The store was made for one server, and this is a node of a cluster: calls on keys of other nodes fail. */
 export interface ClusterNodeWarning {
   readonly code: 'CLUSTER_NODE'
   readonly message: string
@@ -52,24 +40,17 @@ export interface ClusterNodeWarning {
 
 /**
  * Another limiter uses a prefix of this store with other policies, or used it within the last 90
- * minutes. Each pair is reported once. A limiter is visible to others from the first answer a
- * second after its first call that takes units, if its Redis user may write.
+ * minutes. Each pair is reported once.
  */
 export interface PoliciesWarning {
   readonly code: 'POLICIES_DIFFER'
   readonly message: string
   readonly prefix: string
-  /**
-   * The policies of this store's limiters, such as `default: gcra limit=100 period=1m`.
-   */
+  /** The policies of this store's limiters, such as `default: gcra limit=100 period=1m`. */
   readonly ours: string
   /** The policies of the other limiter. */
   readonly theirs: string
-  /**
-   * Whether both limiters count on the same states: they have a policy of the same name, algorithm
-   * and layout. Then each call is decided by its own limiter's numbers. Otherwise each counts
-   * separately.
-   */
+  /** Whether both count on the same states. Then each call is decided by its own limiter's numbers. */
   readonly sharesStates: boolean
 }
 
@@ -101,10 +82,8 @@ export interface StoreStatus {
 /** The part of a status that the engine reports. */
 type StoreState = Omit<StoreStatus, 'pending' | 'leases'>
 
-/** The longest wait for the engine's report. */
 const MAX_STATUS_WAIT_MS = 100
 
-/** The health of a store, as reported by the engine. */
 export class Health {
   readonly events = new Events<StoreEvents>()
   /** The versions that have been reported as vulnerable. */
@@ -121,9 +100,8 @@ export class Health {
   }
 
   /**
-   * Waits until the engine has reported the state of a store that has answered. The report is sent
-   * before the answer, through another channel. This uses a timer, because that channel does not
-   * keep the process alive.
+   * Waits until the engine has reported the state of a store that has answered. By a timer, because the channel
+   * of the report does not keep the process alive.
    */
   async whenKnown(): Promise<void> {
     for (let time = 0; time < MAX_STATUS_WAIT_MS && this.#status.state === 'connecting'; time++) {
@@ -131,7 +109,6 @@ export class Health {
     }
   }
 
-  /** Handles an event of the engine. */
   handleEvent(kind: string, values: readonly string[]): void {
     if (this.#status.state === 'closed') {
       return
@@ -167,7 +144,6 @@ export class Health {
     }
   }
 
-  /** Marks the store as closed. */
   close(): void {
     this.#setStatus({ state: 'closed' }, this.#status.state === 'closed')
   }

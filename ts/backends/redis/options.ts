@@ -18,8 +18,7 @@ export interface RedisTlsOptions {
   readonly key?: string | Uint8Array
   /**
    * The name that the server's certificate must have. Default: the host. In a cluster it is the name
-   * of the `nodes` that you give. A node that the cluster reports by a host name has a certificate
-   * for that name, and a node with an IP address has one for `serverName` or for the address.
+   * of the `nodes` that you give; see `docs/redis.md#where-redis-is` for other nodes.
    */
   readonly serverName?: string
 }
@@ -45,32 +44,22 @@ export interface RedisSentinelOptions {
   readonly tls?: boolean | RedisTlsOptions
   /**
    * The addresses to connect to in the place of those that the sentinels report, for servers behind a network
-   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`. An address that is missing is
-   * used as it is reported.
+   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`.
    */
   readonly natMap?: Readonly<Record<string, string | RedisNode>>
 }
 
 /** The options of a Redis Cluster. */
 export interface RedisClusterOptions {
-  /**
-   * Some nodes of the cluster, from which the others are discovered: `'host'`, `'host:port'` or
-   * objects. Unreachable nodes are skipped.
-   */
+  /** Some nodes, from which the others are discovered: `'host'`, `'host:port'` or objects. */
   readonly nodes: readonly (string | RedisNode)[]
   /**
-   * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag:
-   * keys are spread evenly. A few hundred tags save work of this process, and of servers that refuse
-   * scripts with keys of several slots. Different keys that are decided
-   * together need a `tag` of the limiter or of the call, with or without this option. A change of
+   * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag. A few hundred
+   * tags save work of this process, and of servers that refuse scripts with keys of several slots. A change of
    * this number renames all keys, so they start in their initial state.
    */
   readonly tags?: number
-  /**
-   * The addresses to connect to in the place of those that the nodes report, for servers behind a network
-   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`. An address that is missing is
-   * used as it is reported.
-   */
+  /** The addresses to connect to in place of those that nodes report: `{ '10.0.0.1:6379': 'redis.example:7001' }`. */
   readonly natMap?: Readonly<Record<string, string | RedisNode>>
 }
 
@@ -81,8 +70,7 @@ export interface RedisClusterOptions {
 export interface RedisStoreOptions {
   /**
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
-   * `redis+unix:///path[?db=…&user=…&pass=…]`; also `valkey://` and `valkeys://`. The parameters `db`,
-   * `family` and `protocol` of other clients are accepted; `family` and `protocol` change nothing. The
+   * `redis+unix:///path[?db=…&user=…&pass=…]`; also `valkey://` and `valkeys://`. The
    * options below take precedence over parts of the URL.
    */
   readonly url?: string
@@ -101,9 +89,8 @@ export interface RedisStoreOptions {
   /** The user's password. */
   readonly password?: string
   /**
-   * Returns the login, instead of `username` and `password`. It is called before each attempt to
-   * connect, so a password can change while the process runs. If it fails or does not answer within
-   * `connectTimeoutMs`, so does the attempt.
+   * Returns the login, instead of `username` and `password`, before each attempt to connect. If it does not
+   * answer within `connectTimeoutMs`, the attempt fails.
    */
   readonly credentials?: () => RedisCredentials | Promise<RedisCredentials>
   /** The number of the database. Default: 0. */
@@ -113,27 +100,22 @@ export interface RedisStoreOptions {
   /** The timeout of one attempt to connect: milliseconds, or a duration such as `'5s'`. Default: 2000. */
   readonly connectTimeoutMs?: Duration
   /**
-   * The timeout of a call, from the call on: milliseconds, or a duration such as `'2s'`. If the event
-   * loop is blocked at that time, the call fails as soon as it runs again. Default: 1000. A server that has been
-   * unreachable or silent for this long is taken to be down: calls fail immediately until it is up
-   * again.
+   * The timeout of a call: milliseconds, or a duration such as `'2s'`. Default: 1000. A server that has been
+   * unreachable or silent for this long is down: calls fail immediately until it is up again.
    */
   readonly commandTimeoutMs?: Duration
   /**
    * The interval of health checks while there are no calls: milliseconds, or a duration such as `'15s'`,
-   * from 1 s on. Default: 15,000. A check is two commands. Several servers, sentinels or nodes of a
-   * cluster share the interval, so that an idle process sends at most 10 commands a minute by default.
-   * While calls are made, a server is checked every 250 ms.
+   * from 1 s on. Default: 15,000. Several servers share the interval. While calls are made, a server is checked
+   * every 250 ms.
    */
   readonly idleCheckMs?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**
-   * Sends a script of its own for each key, pipelined. Required behind a proxy that sends a script to the
-   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
-   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
-   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`. Not for `cluster`, where
-   * the store itself finds the server of each key.
+   * Sends a script of its own for each key. Required behind a proxy that sends a script to the
+   * server of its first key (twemproxy, Envoy). A call on different keys then needs a `tag`, and fails with
+   * `STORE_ERROR` without one. Default: `false`. Not for `cluster`.
    */
   readonly oneKeyPerScript?: boolean
 }

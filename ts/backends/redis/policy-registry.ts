@@ -13,7 +13,6 @@ const REPUBLISH_MS = 3_600_000
 /** The most closed prefixes whose publication is remembered. */
 const MAX_CLOSED = 1_000
 
-/** The limiters of a prefix. All have the same policies. */
 interface PrefixEntry {
   /** The policies by variant: with tiers, one for each. */
   readonly policySets: PolicySet[]
@@ -24,9 +23,7 @@ interface PrefixEntry {
 
 /**
  * The registry of policies: publishes in Redis which policies decide the calls of a prefix, and
- * warns of other policies under the same prefix. The first answered call of a prefix publishes its
- * policies, whatever it does. The registry works when calls are answered, without timers, and no
- * call waits for it.
+ * warns of others under the prefix. It works when calls are answered, without timers, and no call waits for it.
  */
 export class PolicyRegistry {
   readonly #publish: (prefix: string, text: string, ttlMs: number) => void
@@ -37,16 +34,13 @@ export class PolicyRegistry {
   /** The callers of {@link check}, by prefix. */
   readonly #checks = new Map<string, ((texts: readonly string[]) => void)[]>()
   readonly #timeoutMs: number
-  /** The pairs that were reported: each once. */
   readonly #warned = new Set<string>()
-  /** When the next policies are to be published. */
   #nextDueAt = Number.POSITIVE_INFINITY
   #isPublishing = true
 
   /**
    * @param publish - Publishes a text for a time; 0 publishes nothing. The entries under the prefix
    * are then passed to {@link compare}; none if this fails.
-   * @param timeoutMs - The time in which this is answered.
    */
   constructor(
     publish: (prefix: string, text: string, ttlMs: number) => void,
@@ -71,7 +65,6 @@ export class PolicyRegistry {
     this.#prefixes.set(prefix, entry)
   }
 
-  /** Removes a prefix that was closed. */
   remove(prefix: string): void {
     const entry = this.#prefixes.get(prefix)
     this.#prefixes.delete(prefix)
@@ -88,7 +81,6 @@ export class PolicyRegistry {
     this.#isPublishing = false
   }
 
-  /** Marks that a call of a prefix is under way. */
   markUsed(prefix: string): void {
     const entry = this.#prefixes.get(prefix)
     if (entry !== undefined && entry.dueAt === undefined) {
@@ -99,7 +91,6 @@ export class PolicyRegistry {
     }
   }
 
-  /** Publishes due policies, after calls were answered. */
   publishDue(): void {
     const now = timers.now()
     if (now < this.#nextDueAt || !this.#isPublishing) {
@@ -115,12 +106,7 @@ export class PolicyRegistry {
     }
   }
 
-  /**
-   * Reads the entries under a prefix, and publishes nothing: other processes should not be warned of
-   * policies that decide no call.
-   *
-   * @throws {TollgateError} `INVALID_POLICY` for an entry with other names or algorithms.
-   */
+  /** Reads the entries under a prefix. @throws {TollgateError} `INVALID_POLICY` for other names or algorithms. */
   async check(prefix: string): Promise<void> {
     const entry = this.#prefixes.get(prefix)
     if (entry === undefined) {
@@ -147,7 +133,6 @@ export class PolicyRegistry {
     }
   }
 
-  /** Compares all entries under a prefix with its own, and warns of differences. */
   compare(prefix: string, texts: readonly string[]): void {
     for (const resolve of this.#checks.get(prefix) ?? []) {
       resolve(texts)
@@ -168,10 +153,7 @@ export class PolicyRegistry {
   }
 }
 
-/**
- * The text of a limiter's policies, in the order of their names. With leases, each policy has the
- * option `lease`; with tiers, the policies that differ between them have the option `tier`.
- */
+/** The text of a limiter's policies by name, with the option `lease` of leases and `tier` of tiered policies. */
 export function policySetsText(policySets: readonly PolicySet[]): string {
   const all = policySets.flatMap(({ policies, leaseMs, tier }) =>
     policies.map(({ name, policy, isTiered }) => {
@@ -187,7 +169,6 @@ export function policySetsText(policySets: readonly PolicySet[]): string {
 /** What the rule for bans is called among the policies. No policy's name begins with `~`. */
 export const BAN_ITEM = '~ban'
 
-/** The text of a limiter's policies, and of its rule for bans if it has one. */
 function registeredText(policySets: readonly PolicySet[]): string {
   const ban = policySets[0]?.ban
   const policies = policySetsText(policySets)

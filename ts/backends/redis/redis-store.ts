@@ -39,22 +39,15 @@ const MAX_IDLE_CHECK_MS = 3_600_000
 
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
-/** The callbacks of the native store. */
 type NativeCallbacks =
   ConstructorParameters<typeof addon.NativeRedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
-/**
- * Whether responses can be read in the event loop. Bun only stubs libuv's functions: it aborts when
- * they are called.
- */
+/** Whether responses can be read in the event loop. Bun only stubs libuv's functions, and aborts. */
 const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versions) && !('deno' in process.versions)
 
 /**
- * Keeps the counts in Redis, for any number of processes.
- *
- * It connects in the background, and reconnects whenever the connection breaks. Redis's clock
- * decides. The value of a key has everything that a decision needs; its TTL is only for garbage
- * collection.
+ * Keeps the counts in Redis, for any number of processes. It connects in the background, and reconnects by
+ * itself. Redis's clock decides.
  *
  * @example
  * const store = new RedisStore('redis://localhost:6379')
@@ -116,11 +109,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
     this.address = addressOf(target)
   }
 
-  /**
-   * Exists only in `tollgate/wasm`. Throws with that advice.
-   *
-   * @internal
-   */
+  /** Exists only in `tollgate/wasm`. Throws with that advice. @internal */
   static from(): never {
     throw new TollgateError('INVALID_OPTION', `RedisStore of 'tollgate' connects by itself: ${CLIENT_ADVICE}`)
   }
@@ -132,8 +121,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
   }
 
   /**
-   * Adds a listener for events: the store is down, the store is up, or a warning. An error of a
-   * listener becomes an uncaught exception.
+   * Adds a listener for events. An error of a listener becomes an uncaught exception.
    *
    * @returns A function that removes the listener.
    */
@@ -142,10 +130,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
     return this.#health.events.on(event, listener)
   }
 
-  /**
-   * Rejects further calls with `CLOSED`, waits for pending calls, and closes the connection. May be
-   * called again.
-   */
+  /** Rejects further calls with `CLOSED`, waits for pending calls, and closes the connection. */
   override async close(): Promise<void> {
     this.#health.close()
     await super.close()
@@ -160,10 +145,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
   }
 }
 
-/**
- * Not made in the constructor: its closures reference the store, and would share their context with
- * the native store's callbacks.
- */
+/** Not in the constructor: its closures would share their context with the native store's callbacks. */
 function createPolicyRegistry(store: native.NativeRedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
   return new PolicyRegistry(
     (prefix, text, ttlMs) => store.registerPolicies(prefix, text, ttlMs, timeoutMs),

@@ -16,11 +16,7 @@ const MAX_DATABASE = 1_000_000
 /** The options that locate Redis, of which exactly one is given. */
 const LOCATION_OPTIONS = ['url', 'host', 'path', 'sentinel', 'cluster'] as const
 
-/**
- * The connection options of the native store.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** The connection options of the native store. @throws {TollgateError} `INVALID_OPTION` */
 export function targetOf(
   options: RedisStoreOptions,
   connectTimeoutMs: number,
@@ -100,7 +96,6 @@ function locationOf({ host, port, path }: RedisStoreOptions): RedisLocation {
   return { address: nodeOf('', { host, ...(port === undefined ? {} : { port }) }, DEFAULT_PORT) }
 }
 
-/** The addresses of several servers. */
 export function nodesOf(option: string, nodes: unknown, port: number): native.RedisAddress[] {
   if (!Array.isArray(nodes) || nodes.length === 0 || nodes.length > MAX_NODES) {
     throw invalid('INVALID_OPTION', option, `must be an array of 1 to ${MAX_NODES} addresses`, nodes)
@@ -127,7 +122,6 @@ function natMapOf(option: string, natMap: unknown = {}): native.RedisNat[] {
   })
 }
 
-/** An address as `host`, `host:port`, `[::1]:port` or an object. */
 function nodeOf(option: string, node: unknown, port: number): native.RedisAddress {
   if (typeof node === 'string') {
     const [, bracketed, bare, digits] = /^(?:\[([^\]]+)\]|([^:/@\s]+))(?::(\d{1,5}))?$/.exec(node) ?? []
@@ -170,7 +164,6 @@ function accessOf(options: RedisStoreOptions, location: Partial<RedisLocation>):
   }
 }
 
-/** The login options that are given. */
 function loginOptionsOf({ username, password }: RedisStoreOptions): { username?: unknown; password?: unknown } {
   return { ...(username === undefined ? {} : { username }), ...(password === undefined ? {} : { password }) }
 }

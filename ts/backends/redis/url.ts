@@ -2,7 +2,6 @@ import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { CLIENT_ADVICE } from '../../api/limiter-options.js'
 
-/** A server, with the connection options of its URL. */
 export interface RedisLocation {
   readonly address: native.RedisAddress
   readonly username?: string
@@ -11,7 +10,6 @@ export interface RedisLocation {
   readonly tls?: true
 }
 
-/** The schemes of servers, and whether they mean TLS. */
 const SCHEMES: ReadonlyMap<string, boolean> = new Map([
   ['redis:', false],
   ['rediss:', true],
@@ -46,11 +44,7 @@ const RAW_IN_PASSWORD = /^[a-z]+:\/\/[^@/?#]*[/?#][^@]*@/i
 
 const ENCODE = 'must have the password percent-encoded, as encodeURIComponent does: # is %23, / is %2F, ? is %3F'
 
-/**
- * Parses a Redis URL. Messages contain no part of it that may be a password.
- *
- * @throws {TollgateError} `INVALID_OPTION`
- */
+/** Parses a Redis URL. Messages contain no part that may be a password. @throws {TollgateError} `INVALID_OPTION` */
 export function parseRedisUrl(option: string, text: unknown): RedisLocation {
   const urlError = (rule: string) => new TollgateError('INVALID_OPTION', `${option} ${rule}`)
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined
@@ -69,7 +63,6 @@ export function parseRedisUrl(option: string, text: unknown): RedisLocation {
   return isTcp ? tcp(url, urlError) : unix(url, urlError)
 }
 
-/** Advice on a text of another kind. */
 function adviceOn(text: string): string {
   if (/^https?:/i.test(text)) {
     return `; over HTTP, ${CLIENT_ADVICE}`

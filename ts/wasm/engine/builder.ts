@@ -30,7 +30,6 @@ export class EncodedPolicy {
   }
 }
 
-/** A policy set that is not built yet. */
 export class EncodedPolicySet implements EnginePolicySet {
   constructor(
     readonly isSingle: boolean,
@@ -46,10 +45,7 @@ export class EncodedPolicySet implements EnginePolicySet {
   }
 }
 
-/**
- * Builds a policy set for the limiter that is opened next, and returns whether it is a single
- * policy without a name.
- */
+/** Builds a policy set for the limiter that is opened next. @returns Whether it is a single policy without a name. */
 export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies: EnginePolicySet): boolean {
   const policySet = policies as EncodedPolicySet
   glue.startPolicySet()
@@ -65,7 +61,6 @@ export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies:
   return policySet.isSingle
 }
 
-/** Builds the policies of an override, if there are any. */
 export function buildOverrides(
   glue: BuilderExports,
   scratch: Scratch,

@@ -1,21 +1,20 @@
 import * as glue from '../../../wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
 import { FAILURE_CODES } from '../../backends/protocol.js'
+import { ElapsedClock } from '../../platform/elapsed-clock.js'
+import { timers } from '../../platform/timers.js'
 import { buildOverrides, buildPolicySet } from './builder.js'
-import { elapsedMs } from './elapsed.js'
 import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
 import type { KeyParts } from './scratch.js'
 import { scratch } from './start.js'
 
-/** A negative time selects the platform's clock: the engine has none. */
 const SYSTEM_CLOCK = -1
 
 function timeOf(epochMs: number): number {
   return epochMs < 0 ? Date.now() : epochMs
 }
 
-/** See `NativeMemoryLimiter` in `native.d.ts`. */
 class WasmLimiterState implements EngineLimiterState {
   readonly isSingle: boolean
   readonly #glue: glue.WasmMemoryLimiter
@@ -70,11 +69,8 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): WasmLimiterState {
-    const variant = this.#glue.openVariant(buildPolicySet(glue, scratch, policies), index, replaces)
-    if (variant === undefined) {
-      throw scratch.engineError()
-    }
-    return new WasmLimiterState(variant)
+    const isSingle = buildPolicySet(glue, scratch, policies)
+    return new WasmLimiterState(scratch.made(this.#glue.openVariant(isSingle, index, replaces)))
   }
 
   close(): void {
@@ -82,7 +78,6 @@ class WasmLimiterState implements EngineLimiterState {
   }
 }
 
-/** Takes units, and writes a response of `length` numbers to `answers` from `start` on. */
 function take(
   state: glue.WasmMemoryLimiter,
   key: unknown,
@@ -107,13 +102,11 @@ function take(
   }
 }
 
-/** The named stores of this engine. */
 const namedStores = new Map<
   string,
   { readonly store: glue.WasmMemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
 >()
 
-/** See `native.d.ts`. */
 class WasmMemoryStore implements EngineStore {
   readonly #glue: glue.WasmMemoryStore
 
@@ -128,15 +121,10 @@ class WasmMemoryStore implements EngineStore {
   open(prefix: string, policies: EnginePolicySet): EngineLimiterState {
     const isSingle = buildPolicySet(glue, scratch, policies)
     scratch.writeText(prefix, 0)
-    const state = this.#glue.open(isSingle)
-    if (state === undefined) {
-      throw scratch.engineError()
-    }
-    return new WasmLimiterState(state)
+    return new WasmLimiterState(scratch.made(this.#glue.open(isSingle)))
   }
 }
 
-/** The engine's store with this name. */
 function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.WasmMemoryStore {
   const known = namedStores.get(name) ?? { store: new glue.WasmMemoryStore(maxKeys), maxKeys, ownClock }
   if (known.maxKeys !== maxKeys) {
@@ -149,5 +137,7 @@ function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.Wa
   return known.store
 }
 
+const clock = new ElapsedClock(timers.now, Date.now)
+
 /** The WebAssembly engine, with the same interface as the addon. */
-export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet, elapsedMs }
+export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet, elapsedMs: () => clock.now() }

@@ -1,7 +1,4 @@
-/**
- * Functions of the platform that the engine calls. They are called within a decision, so they must
- * not throw.
- */
+/** Functions of the platform that the engine calls. They must not throw. */
 
 /** 32 unpredictable bits. */
 export function randomBits(): number {

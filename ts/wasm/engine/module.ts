@@ -2,8 +2,7 @@ import { hexadecimal } from '../../../wasm/inlined.js'
 import { compile } from './compile.js'
 
 /**
- * The compiled engine. Its bytes are in the text of the program, so no file and no waiting is
- * needed, in any runtime and with any bundler. workerd cannot compile at run time: there
- * `module.workerd.mjs` replaces this file.
+ * The compiled engine. Its bytes are in the text of the program, so that no file is needed. workerd cannot
+ * compile at run time: there `module.workerd.mjs` replaces this file.
  */
 export const module = compile(hexadecimal)

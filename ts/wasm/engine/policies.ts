@@ -11,10 +11,7 @@ export const Policy: Engine['Policy'] = {
       throw new Error('timeZone must name an IANA time zone')
     }
     const policy = new EncodedPolicy(kind, numbers, timeZone)
-    if (!glue.checkPolicy(policy.kind, policy.writeTo(scratch), policy.zone)) {
-      throw scratch.engineError()
-    }
-    return policy
+    return scratch.made(glue.checkPolicy(policy.kind, policy.writeTo(scratch), policy.zone) ? policy : undefined)
   },
   isTimeZone,
 }
@@ -25,9 +22,6 @@ export const PolicySet: Engine['PolicySet'] = {
   multi(names, policies, dimensions) {
     const policySet = new EncodedPolicySet(false, policies, names, dimensions)
     buildPolicySet(glue, scratch, policySet)
-    if (!glue.checkPolicySet()) {
-      throw scratch.engineError()
-    }
-    return policySet
+    return scratch.made(glue.checkPolicySet() ? policySet : undefined)
   },
 }

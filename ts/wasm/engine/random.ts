@@ -2,10 +2,7 @@ import { TollgateError } from '../../api/error.js'
 
 let isRandom = false
 
-/**
- * Ensures that random numbers are available before the engine draws its first, which it does within
- * a decision. Cloudflare Workers have none while a program is loaded.
- */
+/** Checks that there are random numbers. Cloudflare Workers have none while a program is loaded. */
 export function checkRandom(): void {
   if (isRandom) {
     return

@@ -1,9 +1,9 @@
 import { FAILURE_CODES } from '../../backends/protocol.js'
+import { MAX_KEY_BYTES } from '../../input/keys.js'
 import { isWellFormed } from '../../input/utf8.js'
 
-/** The number of text slots and the bytes of each, as in `src/wasm/scratch.rs`. */
+/** The number of text slots, as in `src/wasm/scratch.rs`. Each has room for the longest key. */
 const TEXT_SLOTS = 8
-const TEXT_BYTES = 1_024
 
 const { notAString: NOT_A_STRING, keyTooLong: TOO_LONG, illFormedKey: ILL_FORMED } = FAILURE_CODES
 
@@ -13,10 +13,8 @@ const ABSENT_KEY = -1
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** The keys of a call by key dimension; `undefined` for a dimension that the call omits. */
 export type KeyParts = readonly (string | undefined)[]
 
-/** The exports of a module that locate its scratch memory. */
 export interface ScratchExports {
   texts(): number
   lengths(): number
@@ -24,10 +22,7 @@ export interface ScratchExports {
   response(): number
 }
 
-/**
- * A module's scratch memory: it reads texts and numbers there, and writes its responses. The views
- * become empty when the module's memory grows, and are then made again.
- */
+/** A module's scratch memory. The views become empty when the module's memory grows, and are then made again. */
 export class Scratch {
   readonly #glue: ScratchExports
   readonly #memory: WebAssembly.Memory
@@ -46,11 +41,9 @@ export class Scratch {
     if (typeof key !== 'string') {
       return NOT_A_STRING
     }
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     // A code unit takes at least a byte. Without this check all of a long text would be encoded.
-    if (key.length > TEXT_BYTES) {
+    if (key.length > MAX_KEY_BYTES) {
       return TOO_LONG
     }
     const { read, written } = encoder.encodeInto(key, this.#texts[slot] as Uint8Array<ArrayBuffer>)
@@ -61,11 +54,7 @@ export class Scratch {
     return written === read || isWellFormed(key) ? written : ILL_FORMED
   }
 
-  /**
-   * Writes the keys of a call. A key that the call omits is `undefined`.
-   *
-   * @returns 0, or the code of a failure.
-   */
+  /** Writes the keys of a call. @returns 0, or the code of a failure. */
   writeKeys(keys: readonly unknown[]): number {
     for (let slot = 0; slot < TEXT_SLOTS; slot++) {
       const key = keys[slot]
@@ -85,47 +74,45 @@ export class Scratch {
 
   /** Writes numbers, and returns their count. */
   writeNumbers(numbers: ArrayLike<number>): number {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     this.#numbers.set(numbers)
     return numbers.length
   }
 
   /** Copies the response into `into` from `start` on, at most `length` numbers. */
   copyResponse(into: Float64Array, start = 0, length = into.length): void {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     const answer = this.#response
     for (let index = 0; index < length; index++) {
       into[start + index] = answer[index] as number
     }
   }
 
-  /** The error of the last failure: the engine has written its reason. */
-  engineError(): Error {
-    if (this.#response.length === 0) {
-      this.#mapViews()
+  /** Returns what the engine has made; throws if it has written the reason of a failure instead. */
+  made<T>(result: T | undefined): T {
+    if (result === undefined) {
+      this.#checkViews()
+      throw new Error(decoder.decode((this.#texts[0] as Uint8Array).subarray(0, this.#lengths[0])))
     }
-    return new Error(decoder.decode((this.#texts[0] as Uint8Array).subarray(0, this.#lengths[0])))
+    return result
   }
 
   #setLength(slot: number, length: number): void {
-    if (this.#response.length === 0) {
-      this.#mapViews()
-    }
+    this.#checkViews()
     this.#lengths[slot] = length
   }
 
-  #mapViews(): void {
+  #checkViews(): void {
+    if (this.#response.length > 0) {
+      return
+    }
     const glue = this.#glue
     // The first of these calls may grow the memory.
     const [texts, lengths, question, answer] = [glue.texts(), glue.lengths(), glue.operands(), glue.response()]
     const { buffer } = this.#memory
     this.#texts = Array.from(
       { length: TEXT_SLOTS },
-      (_, slot) => new Uint8Array(buffer, texts + slot * TEXT_BYTES, TEXT_BYTES),
+      (_, slot) => new Uint8Array(buffer, texts + slot * MAX_KEY_BYTES, MAX_KEY_BYTES),
     )
     this.#lengths = new Int32Array(buffer, lengths, TEXT_SLOTS)
     this.#numbers = new Float64Array(buffer, question)

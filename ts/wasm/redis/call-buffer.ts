@@ -6,10 +6,7 @@ import { buildOverrides, buildPolicySet } from '../engine/builder.js'
 import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
-/**
- * One limiter's keys in Redis, with the calls that wait to be sent: see `WasmRedisLimiter` in
- * `native.d.ts`.
- */
+/** One limiter's calls that wait to be sent: see `WasmRedisLimiter` in `native.d.ts`. */
 export class CallBuffer {
   readonly glue: WasmRedisLimiter
   readonly #scratch: Scratch
@@ -43,11 +40,8 @@ export class CallBuffer {
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): CallBuffer {
-    const variant = this.glue.openVariant(buildPolicySet(glue, this.#scratch, policies), index, replaces)
-    if (variant === undefined) {
-      throw this.#scratch.engineError()
-    }
-    return new CallBuffer(variant, this.#scratch)
+    const isSingle = buildPolicySet(glue, this.#scratch, policies)
+    return new CallBuffer(this.#scratch.made(this.glue.openVariant(isSingle, index, replaces)), this.#scratch)
   }
 
   close(): void {
@@ -55,9 +49,7 @@ export class CallBuffer {
   }
 }
 
-/**
- * Returns the code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws.
- */
+/** The code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws. */
 function codeOrTrap(enqueue: () => number): number {
   try {
     return enqueue()

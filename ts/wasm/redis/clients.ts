@@ -3,9 +3,8 @@ import { invalid } from '../../input/options.js'
 
 /**
  * Runs a command, such as `['EVALSHA', …]`, and resolves with Redis's reply. Commands must reach
- * Redis in call order, as over one connection. Otherwise calls on a key are decided in another
- * order. A command that may have run must not be sent again, because its units would be charged
- * twice.
+ * Redis in call order, as over one connection. A command that may have run must not be sent again: its units
+ * would be charged twice.
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
@@ -27,10 +26,7 @@ export interface GlideClient {
   customCommand(command: string[]): Promise<unknown>
 }
 
-/**
- * A client like that of `@upstash/redis`, made with `retry: { retries: 0 }`. Its requests may
- * overtake each other, so calls on a key wait until earlier calls on that key have been answered.
- */
+/** A client like `@upstash/redis`, made with `retry: { retries: 0 }`. Calls on a key wait for each other. */
 export interface ScriptClient {
   /** Runs a script. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>
@@ -38,13 +34,9 @@ export interface ScriptClient {
   evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/**
- * A client that can run scripts. All keys and arguments are text, so a {@link RunCommand} need not
- * support binary data.
- */
+/** A client that can run scripts. All keys and arguments are text. */
 export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | GlideClient | ScriptClient
 
-/** Runs scripts through a client. */
 export interface ScriptRunner {
   /** Whether commands reach the server in call order, as over one connection. */
   readonly keepsOrder: boolean
@@ -52,7 +44,6 @@ export interface ScriptRunner {
   eval(source: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/** The properties of clients that are checked. */
 interface ClientProperties {
   readonly call?: unknown
   readonly sendCommand?: unknown
@@ -80,13 +71,7 @@ const RULE =
 /** The replacement for an unsupported client. */
 const STORE_INSTEAD = "use the RedisStore of 'tollgate'"
 
-/**
- * The script runner for a client.
- *
- * @throws {TollgateError} `INVALID_OPTION` for a value that is not a client, for a client of a
- * cluster, for a client that is known to resend commands with an unknown outcome, since they would be
- * charged twice, and for a client that renames keys.
- */
+/** The script runner for a client. @throws {TollgateError} `INVALID_OPTION` */
 export function scriptRunnerOf(client: unknown): ScriptRunner {
   if (typeof client === 'function') {
     return commandRunner((command) => (client as RunCommand)(command))
@@ -153,7 +138,6 @@ const GLIDE_CODES: Readonly<Record<string, string>> = {
   TryAgain: 'TRYAGAIN',
 }
 
-/** Runs a command, and restores the server's error code in the message of an error. */
 async function glideCommand(client: GlideClient, command: string[]): Promise<unknown> {
   try {
     return await client.customCommand(command)

@@ -7,19 +7,15 @@ import type { ScriptRunner } from './clients.js'
 import { SentFlush } from './sent-flush.js'
 import { checkSeed, type RedisEngine } from './start.js'
 
-/** Settles the calls of flushes. */
 interface FlushOwner {
   /** The responses to the calls of a flush begin at the index `first`. */
   complete(flush: number, responses: FlushResponses, first: number): void
-  /** The deadline of a flush has passed. */
   expire(flush: number): void
 }
 
-/** A flush without a response yet. */
 interface PendingFlush {
   readonly flush: WasmFlush
   readonly sent: SentFlush
-  /** The submitted flushes that are sent as this one, and have no response. */
   parts: FlushPart[]
 }
 
@@ -35,13 +31,13 @@ interface FlushPart {
 /**
  * Sends flushes through a client, as the native store does through its own connection.
  *
- * Calls on a key are decided in call order. One connection keeps the order of flushes. But a flush
- * that has not run must be sent again, and no later call may be decided before it. Until then
- * nothing new is sent: first all flushes in flight are answered, then the flushes to be repeated
- * are sent again, one by one, in order. A client without a single connection may reorder its
- * requests. With such a client a flush waits for the earlier ones that share a key. Flushes that
- * have waited for the same one are sent as one: otherwise the calls of each tick on a hot key would
- * take a round trip of their own, and calls would come faster.
+ * Calls on a key are decided in call order, so no later call may be decided before a flush that must be sent
+ * again. Until then nothing new is sent: first all flushes in flight are answered, then those to be repeated are
+ * sent again, one by one, in order.
+ *
+ * A client without a single connection may reorder its requests. With it a flush waits for the earlier ones that
+ * share a key. Flushes that have waited for the same one are sent as one: otherwise the calls of each tick on a hot
+ * key would take a round trip of their own.
  */
 export class ClientFlushTransport {
   /** Only the client knows whether it is connected. */
@@ -68,7 +64,6 @@ export class ClientFlushTransport {
     this.#owner = owner
   }
 
-  /** See `native.d.ts`. */
   submit(number: number, callBuffers: readonly CallBuffer[], timeoutMs: number): void {
     checkSeed()
     const flush = new glue.WasmFlush(false)
@@ -78,7 +73,6 @@ export class ClientFlushTransport {
     this.#add(number, flush, timeoutMs)
   }
 
-  /** See `native.d.ts`. */
   peek(
     number: number,
     { glue: callBuffer }: CallBuffer,
@@ -116,7 +110,6 @@ export class ClientFlushTransport {
     flush.start(Date.now() * 1_000 + this.#aheadUs, this.oneKeyPerScript)
   }
 
-  /** Sends all flushes that may be sent. */
   #sendReady(): void {
     const isHalted = this.#pending.some(({ sent }) => sent.blocksOthers)
     if (isHalted) {
@@ -179,7 +172,7 @@ export class ClientFlushTransport {
     return true
   }
 
-  /** Sets timers for the deadline of parts, because their flush will have a later one. */
+  /** Sets timers for the deadlines of parts: their flush will have a later one. */
   #setTimers(flush: PendingFlush, parts: readonly FlushPart[], remainingMs: number): void {
     for (const part of parts) {
       part.timer = timers.setTimeout(() => {
@@ -203,10 +196,7 @@ export class ClientFlushTransport {
     this.#sendReady()
   }
 
-  /**
-   * Handles a flush whose script calls all have an outcome: it is done, unless some calls must be
-   * repeated.
-   */
+  /** Handles a flush whose script calls all have an outcome: some may have to be repeated. */
   #onAnswered(pending: PendingFlush): void {
     const { flush, sent } = pending
     try {

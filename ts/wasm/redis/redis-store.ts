@@ -1,13 +1,7 @@
 import type * as native from '../../../native.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import { compilePolicySet } from '../../backends/compile-policies.js'
-import {
-  BatchedStore,
-  checkedMaxPending,
-  checkedTimeout,
-  checkListener,
-  type StoreTransport,
-} from '../../backends/redis/batched-store.js'
+import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
 import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
@@ -27,18 +21,14 @@ import { type RedisEngine, startRedisEngine } from './start.js'
  * concern the connection.
  */
 export interface RedisStoreFromOptions {
-  /**
-   * The timeout of a call: milliseconds, or a duration such as `'2s'`. Then it fails with
-   * `STORE_TIMEOUT`. Default: 1000.
-   */
+  /** The timeout of a call, which then fails with `STORE_TIMEOUT`: milliseconds, or a duration. Default: 1000. */
   readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**
-   * Sends a script of its own for each key. Required behind a proxy that sends a script to the
-   * server of its first key (twemproxy, Envoy): otherwise keys are counted on several servers. A call
-   * on different keys then needs a `tag` of the limiter or of the call, and a proxy that routes by
-   * hash tags; without a tag it fails with `STORE_ERROR`. Default: `false`.
+   * Sends a script of its own for each key, as behind a proxy that sends a script to the server of its first key
+   * (twemproxy, Envoy). A call on different keys then needs a `tag`, and fails with `STORE_ERROR` without one.
+   * Default: `false`.
    */
   readonly oneKeyPerScript?: boolean
 }
@@ -50,15 +40,10 @@ const HEALTH = { down: undefined, whenKnown: async () => {} }
 let stores = 0
 
 /**
- * Keeps the counts in Redis, through a client that you have. It uses the same keys and scripts and
- * makes the same decisions as the `RedisStore` of `tollgate`, for platforms without the addon.
- * Redis's clock decides.
+ * Keeps the counts in Redis, through a client that you have: with the same keys, scripts and decisions as the
+ * `RedisStore` of `tollgate`. Redis's clock decides. A call whose outcome is unknown is never sent again.
  *
- * Calls that are made together are batched in one script call. A call whose outcome is unknown is
- * never sent again: it fails with `STORE_TIMEOUT` or `STORE_UNAVAILABLE`, and `charged` is
- * `'unknown'`.
- *
- * The client connects and reconnects by itself, and you close it. It must not resend commands: make
+ * The client connects by itself, and you close it. It must not resend commands: make
  * `ioredis` and `iovalkey` with `autoResendUnfulfilledCommands: false` and `@upstash/redis` with
  * `retry: { retries: 0 }`. It must not rename keys: make it without `keyPrefix`. Otherwise `from`
  * throws `INVALID_OPTION`. Clients of a cluster are not supported.
@@ -69,22 +54,20 @@ let stores = 0
  * const store = RedisStore.from(new Redis({ autoResendUnfulfilledCommands: false }))
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends BatchedStore<Batcher<StoreTransport>> {
+export class RedisStore extends BatchedStore<Batcher> {
   /** @internal */
   override readonly address: string
   /** @internal */
   override readonly engine = engine
   /** @internal */
-  override readonly batcher: Batcher<StoreTransport>
+  override readonly batcher: Batcher
   readonly #redisEngine: RedisEngine
   readonly #prefixes: glue.WasmRedisStore
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
 
   /**
-   * Makes a store over a client of `ioredis`, `iovalkey`, node-redis, `@valkey/valkey-glide` or
-   * `@upstash/redis`, or over a function that runs a command, such as
-   * `(command) => connection.send(command)`. The function must reject with Redis's error, whose message
-   * begins with its code.
+   * Makes a store over a client, or over a function that runs a command, such as
+   * `(command) => connection.send(command)`, and rejects with Redis's error, whose message begins with its code.
    *
    * @throws {TollgateError} `INVALID_OPTION`
    */
@@ -117,11 +100,7 @@ export class RedisStore extends BatchedStore<Batcher<StoreTransport>> {
     this.batcher = new Batcher(transport, HEALTH, timeoutMs, maxPending, registry)
   }
 
-  /**
-   * Adds a listener for warnings. An error of a listener becomes an uncaught exception.
-   *
-   * @returns A function that removes the listener.
-   */
+  /** Adds a listener for warnings. @returns A function that removes the listener. */
   on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
     checkListener([...arguments], ['warning'])
     return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
@@ -132,10 +111,7 @@ export class RedisStore extends BatchedStore<Batcher<StoreTransport>> {
     return this.batcher.pending
   }
 
-  /**
-   * Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. May be
-   * called again.
-   */
+  /** Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. */
   override close(): Promise<void> {
     return super.close()
   }
@@ -161,11 +137,7 @@ export class RedisStore extends BatchedStore<Batcher<StoreTransport>> {
     return translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
       const isSingle = buildPolicySet(glue, scratch, policies)
       scratch.writeText(prefix, 0)
-      const opened = this.#prefixes.open(isSingle)
-      if (opened === undefined) {
-        throw scratch.engineError()
-      }
-      return new CallBuffer(opened, scratch)
+      return new CallBuffer(scratch.made(this.#prefixes.open(isSingle)), scratch)
     })
   }
 }

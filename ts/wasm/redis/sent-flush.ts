@@ -1,6 +1,5 @@
 import type { WasmFlush } from '../../../wasm/redis-engine.js'
 import { timers } from '../../platform/timers.js'
-import { clientErrorOf } from './client-error.js'
 import type { ScriptRunner } from './clients.js'
 import type { RedisEngine } from './start.js'
 
@@ -9,9 +8,7 @@ const PAUSE_MS = 25
 
 const LATE = Symbol('late')
 
-/**
- * A flush in progress. Its script calls are sent until each has an answer, or until the deadline.
- */
+/** A flush in progress. Its script calls are sent until each has an answer, or until the deadline. */
 export class SentFlush {
   /**
    * - `waiting`: not sent yet.
@@ -46,12 +43,10 @@ export class SentFlush {
     this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs)
   }
 
-  /** The time until the deadline. */
   get remainingMs(): number {
     return Math.max(0, this.#deadline - timers.now())
   }
 
-  /** Takes over the keys of a later flush, and its deadline. */
   append(later: SentFlush): void {
     later.close()
     later.state = 'appended'
@@ -66,15 +61,12 @@ export class SentFlush {
     return this.state === 'retry' || (this.state === 'sent' && this.isRepeated)
   }
 
-  /** The names of all its keys. It must have been started. */
   get keys(): readonly string[] {
     this.#keys ??= Array.from(this.#flush.unanswered(), (index) => this.#flush.keys(index)).flat()
     return this.#keys
   }
 
-  /**
-   * Sends all script calls without an answer, in parallel, and resolves when each has been answered.
-   */
+  /** Sends all script calls without an answer, in parallel, and resolves when each has been answered. */
   async send(): Promise<void> {
     this.state = 'sent'
     if (this.#flush.isPaused()) {
@@ -88,7 +80,6 @@ export class SentFlush {
     this.state = this.#flush.isAnswered() ? 'answered' : 'retry'
   }
 
-  /** Cancels the deadline. */
   close(): void {
     timers.clearTimeout(this.#timer)
   }
@@ -112,7 +103,6 @@ export class SentFlush {
     }
   }
 
-  /** Resolves with `LATE` if the deadline passes first. */
   #beforeDeadline<T>(promise: Promise<T>): Promise<T | typeof LATE> {
     return Promise.race([promise, this.#lateSignal])
   }
@@ -126,7 +116,7 @@ export class SentFlush {
     }
   }
 
-  /** Fails the script calls that have not run. They are not sent any more. */
+  /** Fails the script calls that have not run. */
   #failUnsent(): void {
     this.#flush.failUnsent()
     this.state = 'answered'
@@ -135,4 +125,24 @@ export class SentFlush {
 
 function pause(): Promise<void> {
   return new Promise((resolve) => timers.setTimeout(resolve, PAUSE_MS))
+}
+
+/**
+ * A client's error: the message that may be the server's, without the command, and the code of a
+ * failed system call. `src/wasm/redis_flush.rs` decides by them whether the script has run.
+ */
+function clientErrorOf(error: unknown): { readonly message: string; readonly systemCode: string } {
+  const { message, code, cause } = (typeof error === 'object' && error !== null ? error : {}) as ErrorLike
+  const systemCode = [code, cause?.code].find((known) => typeof known === 'string')
+  return {
+    // @upstash/redis appends the command, which has the keys.
+    message: (typeof message === 'string' ? message : '').split(', command was: ')[0] as string,
+    systemCode: (systemCode as string | undefined) ?? '',
+  }
+}
+
+interface ErrorLike {
+  readonly message?: unknown
+  readonly code?: unknown
+  readonly cause?: { readonly code?: unknown }
 }

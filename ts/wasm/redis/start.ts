@@ -4,7 +4,6 @@ import { checkRandom } from '../engine/random.js'
 import { Scratch } from '../engine/scratch.js'
 import { moduleOf } from './module.js'
 
-/** The started WebAssembly engine for Redis. */
 export interface RedisEngine {
   readonly scratch: Scratch
   /** The script and its digest. */
@@ -13,12 +12,7 @@ export interface RedisEngine {
 
 let redisEngine: RedisEngine | undefined
 
-/**
- * Starts the engine for Redis at first use. Programs that use only the embedded store never start
- * it.
- *
- * @throws {TollgateError} `STORE_ERROR` if the platform has no random numbers now.
- */
+/** Starts the engine for Redis at first use. @throws {TollgateError} `STORE_ERROR` without random numbers. */
 export function startRedisEngine(): RedisEngine {
   if (redisEngine === undefined) {
     glue.setHost(host)
@@ -31,10 +25,7 @@ export function startRedisEngine(): RedisEngine {
 
 let isSeeded = false
 
-/**
- * Draws the secret of hash functions before the first call. Not at the start: see
- * {@link checkRandom}.
- */
+/** Draws the secret of hash functions before the first call. Not at the start: see {@link checkRandom}. */
 export function checkSeed(): void {
   if (!isSeeded) {
     checkRandom()

@@ -25,11 +25,8 @@ interface ActiveFlush {
 }
 
 /**
- * The flushes in flight, by number, and the limit on partial ones.
- *
- * They are stored in an array with a list of free numbers. A `Map` leaves its outgrown tables
- * behind as garbage that keeps later tables alive until a full collection, which took half of all
- * time.
+ * The flushes in flight, by number, and the limit on partial ones. Not a `Map`: its outgrown tables are garbage that
+ * keeps later tables alive until a full collection, which took half of all time.
  */
 export class Backpressure {
   readonly #release: () => void
@@ -37,9 +34,7 @@ export class Backpressure {
   readonly #freeNumbers: number[] = []
   readonly #rtt = new RttEstimator()
   #holdingCount = 0
-  /**
-   * The number of timers so far. A flush with a lower age began before the latest timer was set.
-   */
+  /** The number of timers so far. A flush with a lower age began before the latest timer was set. */
   #age = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -49,16 +44,14 @@ export class Backpressure {
   }
 
   /**
-   * Whether the server may run out of work before the tick ends. At a distance it cannot be kept
+   * Whether the server may run out of work before the tick ends. A distant server cannot be kept
    * busy by a few calls, so more than these few flushes are sent only at the end of ticks.
    */
   get mayIdle(): boolean {
     return this.#holdingCount < FLUSHES_AT_SERVER
   }
 
-  /**
-   * Whether further calls should be sent a little later, together. Sets a timer that ends the wait.
-   */
+  /** Whether further calls should be sent a little later, together. Sets a timer that ends the wait. */
   shouldWait(): boolean {
     if (this.#holdingCount < this.#rtt.maxInFlight) {
       return false
@@ -90,9 +83,8 @@ export class Backpressure {
   }
 
   /**
-   * Ends a flush, or only its calls at `indices`, and returns the answered calls. Once half of its
-   * calls are answered, a flush no longer holds others back. Slow nodes of a cluster must not delay
-   * the others, and flushes that are released earlier are smaller.
+   * Ends a flush, or only its calls at `indices`, and returns the answered calls. A flush of which half is answered
+   * holds no others back: slow nodes of a cluster must not delay the others.
    */
   end(number: number, indices: Uint32Array | undefined): readonly PendingCall[] {
     const flush = this.#flushes[number]

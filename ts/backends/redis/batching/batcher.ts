@@ -11,7 +11,7 @@ import { deferred } from './deferred.js'
 import { InFlightCounter } from './in-flight.js'
 import { currentMadeAt } from './made-at.js'
 import type { FlushResponses, ResponseDecoder } from './response-decoder.js'
-import { type DeadlineTracker, scheduler } from './scheduler.js'
+import { scheduler } from './scheduler.js'
 
 /**
  * A batch is sent as soon as it reaches this weight. Redis decides it in less than 0.5 ms, and all
@@ -34,8 +34,8 @@ const partOf = (pending: number) => pending / (pending < 128 ? 4 : 2)
 /** The decay of an earlier peak, per flush. */
 const PEAK_DECAY = 0.95
 
-/** Sends flushes: the native store, or a transport over a user's client. */
-export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' | 'isUp'> {
+/** Sends flushes and peeks: the native store, or a transport over a user's client. */
+export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' | 'peek' | 'isUp'> {
   /**
    * Whether each flush is a request of its own, such as one over HTTP. Calls are then not sent before
    * the tick ends: a request costs more than the wait for a few other calls.
@@ -43,12 +43,9 @@ export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' |
   readonly isRequestPerFlush?: boolean
 }
 
-/** The batcher's view of the store's health. */
-type StoreHealth = Pick<Health, 'down' | 'whenKnown'>
-
 /**
- * The queued calls of one prefix. Its limiters share their keys, so their calls must be decided in
- * order. The native call buffer has the same calls in the same order.
+ * The queued calls of one prefix, whose limiters share their keys. The native call buffer has the same calls in the
+ * same order.
  */
 export class CallQueue {
   calls: PendingCall[] = []
@@ -60,19 +57,12 @@ export class CallQueue {
   ) {}
 }
 
-/**
- * Sends the calls of all limiters on a store in flushes.
- *
- * Calls of one tick of the event loop are sent together, in one native call and one pipeline. Their
- * responses come back together, in one call of {@link complete}.
- */
-export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreHealth = StoreHealth> {
-  readonly native: S
-  readonly health: H
-  readonly #timeoutMs: number
-  readonly policyRegistry: PolicyRegistry | undefined
-  readonly #maxPending: number
-  readonly #deadlines: DeadlineTracker
+/** Sends the calls of all limiters on a store, those of one tick of the event loop in one flush. */
+export class Batcher<
+  S extends FlushTransport = FlushTransport,
+  H extends Pick<Health, 'down' | 'whenKnown'> = Pick<Health, 'down' | 'whenKnown'>,
+> {
+  readonly #deadlines = scheduler.trackDeadlines((call) => this.#expire(call))
   readonly #pending = new InFlightCounter()
   readonly #yieldTicks = new YieldTicks()
   #closed = false
@@ -87,38 +77,32 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   readonly #backpressure = new Backpressure(() => this.#sendQueued())
   /**
    * A part of the recent peak of pending calls; a flush of this size is sent immediately, while
-   * fewer than four are at the server. Redis then works on one part while this process works on
-   * another; a single flush would make them alternate. Calls return, and are usually repeated, in the
-   * flushes in which they were sent. Without this cut, flushes of 60 and 4 calls would keep these
-   * sizes.
+   * fewer than four are at the server. So Redis works on one part while this process works on another. Calls are
+   * usually repeated in the flushes in which they were sent, so flushes of 60 and 4 calls would otherwise stay so.
    */
   #partOfPeak = 0
   /** The calls answered in this tick of the event loop. */
   #answeredThisTick = 0
 
-  constructor(store: S, health: H, timeoutMs: number, maxPending: number, policyRegistry?: PolicyRegistry) {
-    this.policyRegistry = policyRegistry
-    this.native = store
-    this.health = health
-    this.#timeoutMs = timeoutMs
-    this.#maxPending = maxPending
-    this.#deadlines = scheduler.trackDeadlines((call) => this.#expire(call))
-  }
+  constructor(
+    readonly native: S,
+    readonly health: H,
+    private readonly timeoutMs: number,
+    private readonly maxPending: number,
+    readonly policyRegistry?: PolicyRegistry,
+  ) {}
 
-  /** The number of pending calls. */
   get pending(): number {
     return this.#pending.count
   }
 
-  /** Whether the store is known to be down. A call would fail immediately. */
   get isDown(): boolean {
     return this.health.down !== undefined
   }
 
   /**
-   * Rejects if the store is known to be down, or if the call has waited until its deadline for
-   * another call. Throws if the store is closed, or if one more call
-   * would exceed `maxPending`.
+   * Rejects if the store is down, or if the call has waited until its deadline for another call. Throws if the
+   * store is closed, or if one more call would exceed `maxPending`.
    */
   rejection(): Promise<never> | undefined {
     if (this.#closed) {
@@ -129,37 +113,43 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
       return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
     }
     const since = currentMadeAt()
-    if (since !== undefined && timers.now() - since >= this.#timeoutMs) {
+    if (since !== undefined && timers.now() - since >= this.timeoutMs) {
       const reason = 'Redis did not answer another call, for which this call waited, in time'
       return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', reason))
     }
-    if (this.#pending.count >= this.#maxPending) {
-      throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
+    if (this.#pending.count >= this.maxPending) {
+      throw new TollgateError('OVERLOADED', `maxPending: ${this.maxPending} calls are waiting for the store`)
     }
     return undefined
   }
 
-  /**
-   * Adds a call that is already in the queue's call buffer, and resolves with its result.
-   *
-   * @param cost - The units that it takes, if any.
-   */
+  /** Adds a call that is already in the call buffer. It takes `cost` units, if any. */
   enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: number): Promise<T> {
     const { promise, resolve, reject } = deferred<T>()
     const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
-    this.#enqueueCall(queue, call as PendingCall)
+    this.#track(call as PendingCall)
+    if (queue.calls.push(call as PendingCall) === 1) {
+      this.#queues.push(queue)
+    }
+    this.#queuedCount++
+    this.#queuedWeight += queue.weight
+    // The size from which a partial flush is sent before the tick ends.
+    const partialSize = Math.max(this.#partOfPeak, this.#answeredThisTick === 0 ? MIN_EARLY : 1)
+    if (this.#queuedWeight >= FULL_WEIGHT) {
+      this.#send(false)
+    } else if (!this.native.isRequestPerFlush && this.#queuedCount >= partialSize && this.#backpressure.mayIdle) {
+      this.#send(true)
+    } else {
+      this.#scheduleFlush()
+    }
     const since = currentMadeAt()
     if (since !== undefined) {
-      this.#expireAt(call as PendingCall, since + this.#timeoutMs)
+      this.#expireAt(call as PendingCall, since + this.timeoutMs)
     }
     return promise
   }
 
-  /**
-   * Sends a call in its own flush, after all queued calls.
-   *
-   * @param submit - Sends it as the flush of this number, or throws.
-   */
+  /** Sends a call in its own flush, after all queued calls. `submit` sends it, or throws. */
   sendAlone<T>(
     decoder: ResponseDecoder<T>,
     key: string | Keys,
@@ -178,7 +168,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#endTick()
     const number = this.#beginFlush([call as PendingCall], false)
     try {
-      submit(number, this.#timeoutMs)
+      submit(number, this.timeoutMs)
     } catch (error) {
       this.#backpressure.end(number, undefined)
       this.#settleCall(call as PendingCall, error)
@@ -186,11 +176,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     return promise
   }
 
-  /**
-   * Settles the calls of a flush, or only its calls at `indices`.
-   *
-   * @param first - The index of the response to the first of them.
-   */
+  /** Settles the calls of a flush, or only those at `indices`. Their responses begin at the index `first`. */
   complete(number: number, responses: FlushResponses, indices: Uint32Array | undefined, first = 0): void {
     const calls = this.#backpressure.end(number, indices)
     // Queued calls are sent together with the calls that callers repeat in this tick. Sent alone
@@ -212,7 +198,6 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     }
   }
 
-  /** Rejects the calls of a flush: their deadline has passed. */
   expire(number: number): void {
     for (const call of this.#backpressure.end(number, undefined)) {
       this.#expire(call)
@@ -229,27 +214,6 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#pending.add()
     call.decoder.inFlight.add()
     call.tick.add(call)
-  }
-
-  #enqueueCall(queue: CallQueue, call: PendingCall): void {
-    this.#track(call)
-    if (queue.calls.push(call) === 1) {
-      this.#queues.push(queue)
-    }
-    this.#queuedCount++
-    this.#queuedWeight += queue.weight
-    if (this.#queuedWeight >= FULL_WEIGHT) {
-      this.#send(false)
-    } else if (!this.native.isRequestPerFlush && this.#queuedCount >= this.#partialSize && this.#backpressure.mayIdle) {
-      this.#send(true)
-    } else {
-      this.#scheduleFlush()
-    }
-  }
-
-  /** The size from which a partial flush is sent before the tick ends. */
-  get #partialSize(): number {
-    return Math.max(this.#partOfPeak, this.#answeredThisTick === 0 ? MIN_EARLY : 1)
   }
 
   #scheduleFlush(): void {
@@ -276,7 +240,6 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     }
   }
 
-  /** Sends all queued calls. The flush expires with the deadline of the last call. */
   #send(isPartial: boolean): void {
     this.#endTick()
     const queues = this.#queues
@@ -306,14 +269,13 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   #endTick(): void {
     const tick = this.#tick
     if (!tick.isSettled) {
-      this.#latestDeadline = timers.now() + this.#timeoutMs
+      this.#latestDeadline = timers.now() + this.timeoutMs
       tick.deadline = this.#latestDeadline
       this.#deadlines.add(tick)
       this.#tick = new TickBatch()
     }
   }
 
-  /** Rejects all calls of a flush after a failure of the engine itself. */
   #fail(calls: readonly PendingCall[], cause: unknown): void {
     const error = new TollgateError('STORE_ERROR', 'the engine failed: please report this', {
       charged: 'unknown',
@@ -324,7 +286,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     }
   }
 
-  /** The call's own deadline has passed. Its flush, sent or not, may have a later one. */
+  /** Its flush, sent or not, may have a later deadline. */
   #expire(call: PendingCall): void {
     this.#settleCall(call, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }

@@ -30,16 +30,12 @@ export class TickBatch {
     return this.#pendingCount === 0
   }
 
-  /** Adds a call. */
   add(call: PendingCall): void {
     this.#calls.push(call)
     this.#pendingCount++
   }
 
-  /**
-   * Counts a settled call. After the last one the calls are released: results must not outlive
-   * their use.
-   */
+  /** After the last call the calls are released: results must not outlive their use. */
   callSettled(): void {
     this.#pendingCount--
     if (this.#pendingCount === 0) {
@@ -50,19 +46,22 @@ export class TickBatch {
 }
 
 /**
- * The engine has the same deadline, to the millisecond, and gives a more precise reason. Its answer
- * therefore gets a little more time.
+ * The engine, and the transport of a client, have the same deadline and give a more precise reason. Their
+ * answer therefore gets a little more time.
  */
 const GRACE_MS = 40
+
+/** The time from now until calls with this deadline expire. */
+export function expiryMsOf(deadline: number): number {
+  return Math.max(1, deadline + GRACE_MS - timers.now())
+}
 
 /** The settled ticks at the head of the list that are tolerated before it is cut. */
 const MAX_SETTLED_HEAD = 64
 
 /**
- * One timer for the deadlines of all calls. It keeps the process alive while calls are pending.
- *
- * All calls have the same timeout, so they expire in call order. The timer is set for the first
- * pending call.
+ * One timer for the deadlines of all calls, which keeps the process alive while calls are pending. All calls have the
+ * same timeout, so they expire in call order.
  */
 export class Deadlines {
   readonly #expire: (call: PendingCall) => void
@@ -84,7 +83,6 @@ export class Deadlines {
     this.#timer?.ref()
   }
 
-  /** No call is pending. */
   idle(): void {
     this.#timer?.unref()
   }
@@ -100,14 +98,10 @@ export class Deadlines {
   }
 
   #set(deadline: number): void {
-    const wait = Math.max(1, deadline + GRACE_MS - timers.now())
-    this.#timer = timers.setTimeout(this.#onTimer, wait)
+    this.#timer = timers.setTimeout(this.#onTimer, expiryMsOf(deadline))
   }
 
-  /**
-   * After a tick in which the program blocked the event loop, timers run first. The responses that
-   * Redis sent meanwhile must be read before any call expires.
-   */
+  /** After the event loop was blocked, timers run first. Responses that have come must be read before calls expire. */
   readonly #onTimer = (): void => {
     timers.setImmediate(this.#expireDue)
   }

@@ -1,27 +1,17 @@
 import type { TollgateError } from '../../../api/error.js'
 
-/** A promise and its settling functions. */
-export interface Deferred<T> {
-  readonly promise: Promise<T>
-  readonly resolve: (result: T) => void
-  readonly reject: (error: TollgateError) => void
-}
-
 const nothing = () => {}
 let resolveLast: (result: never) => void = nothing
 let rejectLast: (error: TollgateError) => void = nothing
 
-/**
- * One function for all promises. A closure per call, with its context, was a seventh of the garbage
- * of calls over Redis.
- */
+/** One function for all promises. A closure per call was a seventh of the garbage of calls over Redis. */
 function remember(resolve: (result: never) => void, reject: (error: TollgateError) => void): void {
   resolveLast = resolve
   rejectLast = reject
 }
 
 /** A promise that is settled from outside. */
-export function deferred<T>(): Deferred<T> {
+export function deferred<T>() {
   const promise = new Promise<T>(remember)
   const made = { promise, resolve: resolveLast as (result: T) => void, reject: rejectLast }
   // They would keep the promise, with its result and its async context, until the next call.

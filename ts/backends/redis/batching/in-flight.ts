@@ -1,4 +1,3 @@
-/** Counts operations in flight, and tells when there are none. */
 export class InFlightCounter {
   #count = 0
   #idle: (() => void)[] = []
@@ -7,12 +6,10 @@ export class InFlightCounter {
     return this.#count
   }
 
-  /** Counts one more operation. */
   add(): void {
     this.#count++
   }
 
-  /** Counts one operation less. */
   remove(): void {
     this.#count--
     if (this.#count === 0) {
@@ -22,7 +19,6 @@ export class InFlightCounter {
     }
   }
 
-  /** Resolves once no operation is in flight. */
   whenIdle(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#count === 0) {

@@ -6,12 +6,7 @@ export function currentMadeAt(): number | undefined {
   return firstMadeAt
 }
 
-/**
- * Makes a call that has waited for the answer to another call. Its deadline counts from `time`. The
- * call reaches the store before this returns, or waits once more.
- *
- * @param time - When it was made first; `undefined` for now.
- */
+/** Makes a call that has waited for another one. Its deadline counts from `time`, when it was made first. */
 export function madeAt<T>(time: number | undefined, call: () => T): T {
   const outer = firstMadeAt
   firstMadeAt = time

@@ -4,12 +4,7 @@ import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
-import {
-  type LimiterBackend,
-  type TakeManyResults,
-  takeManyResultsOf,
-  type VariantIndex,
-} from '../../limiter-backend.js'
+import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
 import {
   type EngineOperation,
   numbersOf,
@@ -21,26 +16,17 @@ import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
-import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
+import { OperationDecoder, type ResponseDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
 
-/** The parts of a store that a backend uses. */
 export interface RedisBackendContext {
-  readonly native: Pick<native.NativeRedisStore, 'peek'>
   readonly batcher: Batcher
+  readonly prefix: string
   readonly engine: Engine
-  /** The calls of all limiters of the prefix. */
   readonly queue: CallQueue
-  /** Keeps the prefix open; the returned function ends that, and closes the call buffer. */
+  /** Keeps the prefix open until the returned function is called, which closes the call buffer. */
   readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
-  /** Called at the limiter's first call. */
-  readonly onFirstUse: () => void
-  /** Rejects with `INVALID_POLICY` if other processes use policies of another kind. */
-  readonly checkPolicies: () => Promise<void>
-  /** Called when a variant is opened. */
-  readonly onVariant: (policySet: PolicySet, index: number) => void
 }
 
-/** A limiter's keys in Redis. */
 export class RedisBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
@@ -59,11 +45,7 @@ export class RedisBackend implements LimiterBackend {
   readonly #release: () => void
   #isUsed = false
 
-  /**
-   * @param callBuffer - Puts calls into the queue.
-   * @param tag - The hash tag of keys in calls without one.
-   * @param release - Called once no call is pending.
-   */
+  /** @param release - Called once no call is pending. */
   constructor(
     context: RedisBackendContext,
     callBuffer: native.NativeRedisLimiter,
@@ -113,63 +95,41 @@ export class RedisBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Promise<Decision> {
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, { kind: 'take', cost })
-    return batcher.enqueue(this.#queue, this.#takeDecoder, keys, cost)
+    return this.#enqueue(keys, { kind: 'take', cost }, this.#takeDecoder, cost)
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
-    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return takeManyResultsOf(await Promise.allSettled(calls))
+  takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
+    return takeEach(keys, costs, (key, cost) => this.take(key, cost))
   }
 
-  // Not async, and neither are the other methods: a failure then takes the same number of microtask
-  // turns for every operation, so calls that fail together get their fallback answers in call
-  // order.
+  // Not async, and neither are the other methods: calls that fail together then get their fallback answers in call
+  // order, because a failure takes the same number of microtask turns for every operation.
   execute(keys: Keys, operation: Operation): Promise<OperationResult> {
     if (operation.kind === 'peek') {
       this.#markUsed()
       return this.#peek(keys, operation.cost)
     }
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, operation)
-    return batcher.enqueue(this.#queue, this.#operationDecoder, keys, 0)
+    return this.#enqueue(keys, operation, this.#operationDecoder)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
-    const { batcher } = this.#context
-    const rejection = batcher.rejection()
-    if (rejection !== undefined) {
-      return rejection
-    }
-    this.#markUsed()
-    this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs })
-    return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
+    return this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs }, this.#scheduleDecoder)
   }
 
   openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): RedisBackend {
     const policies = compilePolicySet(this.#context.engine, policySet)
     const callBuffer = openedVariant(() => this.#callBuffer.openVariant(policies, index, replaces))
-    this.#context.onVariant(policySet, index)
+    this.#context.batcher.policyRegistry?.setPolicies(this.#context.prefix, policySet, index)
     const release = this.#context.use(callBuffer)
     return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, this.origin)
   }
 
   async ready(takesOver: boolean): Promise<void> {
     await this.#peek(new Keys(new Array(this.#dimensionCount).fill('ready'), undefined), 0)
-    await this.#context.batcher.health.whenKnown()
+    const { batcher, prefix } = this.#context
+    await batcher.health.whenKnown()
     if (!takesOver) {
-      await this.#context.checkPolicies()
+      await batcher.policyRegistry?.check(prefix)
     }
   }
 
@@ -182,30 +142,33 @@ export class RedisBackend implements LimiterBackend {
   #markUsed(): void {
     if (!this.#isUsed) {
       this.#isUsed = true
-      this.#context.onFirstUse()
+      this.#context.batcher.policyRegistry?.markUsed(this.#context.prefix)
     }
   }
 
-  /**
-   * Writes an operation into the call buffer.
-   *
-   * @throws {TollgateError} `INVALID_KEY`
-   */
-  #enqueue({ keys, tag = this.#tag }: Keys, operation: EngineOperation): void {
-    const numbers = Float64Array.from(numbersOf(operation))
-    const overrides = compileOverrides(this.#context.engine, operation)
-    const code = this.#callBuffer.enqueue(keys, tag, OPERATION_CODES[operation.kind], numbers, overrides)
-    if (code !== 0) {
-      throw errorOfCode(code, keys[0])
+  /** Writes an operation into the call buffer, and waits for its result. @throws {TollgateError} `INVALID_KEY` */
+  #enqueue<T>(keys: Keys, operation: EngineOperation, decoder: ResponseDecoder<T>, cost = 0): Promise<T> {
+    const { batcher, engine } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
+    this.#markUsed()
+    const numbers = Float64Array.from(numbersOf(operation))
+    const overrides = compileOverrides(engine, operation)
+    const [tag, kind] = [keys.tag ?? this.#tag, OPERATION_CODES[operation.kind]]
+    const code = this.#callBuffer.enqueue(keys.keys, tag, kind, numbers, overrides)
+    if (code !== 0) {
+      throw errorOfCode(code, keys.keys[0])
+    }
+    return batcher.enqueue(this.#queue, decoder, keys, cost)
   }
 
   /** Sends a peek in its own flush, because its script writes nothing. */
   #peek(keys: Keys, cost: number): Promise<OperationResult> {
-    const { native, batcher } = this.#context
-    const callBuffer = this.#callBuffer
+    const { batcher } = this.#context
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      const code = native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
+      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
       if (code !== 0) {
         throw errorOfCode(code, keys.keys[0])
       }

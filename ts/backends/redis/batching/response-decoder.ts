@@ -9,33 +9,23 @@ import { FAILURE_CODES } from '../../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH, withMarks } from '../../response.js'
 import type { InFlightCounter } from './in-flight.js'
 
-/** The responses to a flush: their numbers, and the texts of errors. */
 export interface FlushResponses {
   readonly numbers: Float64Array
   readonly texts: readonly string[]
 }
 
-/** The data of a call that its response is decoded with. */
 export interface CallContext {
   readonly key: string | Keys
   /** The units that it takes. */
   readonly cost: number
 }
 
-/** Decodes the responses of one limiter. Each kind of response has its own decoder. */
 export interface ResponseDecoder<T> {
-  /** Counts the limiter's pending calls. */
   readonly inFlight: InFlightCounter
-  /** The result or error at `index`. */
   decodeAt(responses: FlushResponses, index: number, call: CallContext): T | TollgateError
 }
 
-/** Decodes decisions that take units. */
 export class TakeDecoder implements ResponseDecoder<Decision> {
-  /**
-   * @param names - The limit names that decisions use.
-   * @param origin - Identifies the limiter in decision metadata.
-   */
   constructor(
     readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
@@ -63,7 +53,6 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
   }
 }
 
-/** Decodes results of operations. */
 export class OperationDecoder implements ResponseDecoder<OperationResult> {
   constructor(
     readonly inFlight: InFlightCounter,
@@ -75,7 +64,6 @@ export class OperationDecoder implements ResponseDecoder<OperationResult> {
   }
 }
 
-/** Decodes scheduled reservations. */
 export class ScheduledReservationDecoder implements ResponseDecoder<ScheduledReservation> {
   /** @param policies - The number of policies. */
   constructor(
@@ -90,7 +78,6 @@ export class ScheduledReservationDecoder implements ResponseDecoder<ScheduledRes
   }
 }
 
-/** The error at `index`. */
 export function errorIn({ numbers, texts }: FlushResponses, index: number): TollgateError {
   const start = index * RESPONSE_LENGTH
   const text = texts[numbers[start + 1] as number] ?? ''

@@ -1,13 +1,5 @@
 import { timers } from '../../../platform/timers.js'
-import { Deadlines, type PendingCall, type TickBatch } from './deadlines.js'
-
-/** Tracks the deadlines of calls. */
-export interface DeadlineTracker {
-  /** Tracks the calls of a tick that has ended. Deadlines never decrease. */
-  add(tick: TickBatch): void
-  /** No call is pending. */
-  idle(): void
-}
+import { Deadlines, type PendingCall } from './deadlines.js'
 
 /** Decides when calls are flushed and when they expire. */
 export interface Scheduler {
@@ -16,7 +8,7 @@ export interface Scheduler {
   /** Runs a function after all calls of this tick. */
   runAfterTick(run: () => void): void
   /** @param expire - Called with each call whose deadline has passed. */
-  trackDeadlines(expire: (waiting: PendingCall) => void): DeadlineTracker
+  trackDeadlines(expire: (waiting: PendingCall) => void): Pick<Deadlines, 'add' | 'idle'>
 }
 
 /**

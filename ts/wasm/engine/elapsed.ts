@@ -1,9 +1,0 @@
-import { ElapsedClock } from '../../platform/elapsed-clock.js'
-import { timers } from '../../platform/timers.js'
-
-const clock = new ElapsedClock(timers.now, Date.now)
-
-/** Milliseconds since the start of the module: see {@link ElapsedClock}. */
-export function elapsedMs(): number {
-  return clock.now()
-}

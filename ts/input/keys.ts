@@ -15,7 +15,7 @@ export class Keys {
 }
 
 /** The longest key or tag, in bytes of UTF-8. */
-const MAX_KEY_BYTES = 1_024
+export const MAX_KEY_BYTES = 1_024
 
 /** Whether a text is too long for a key or a tag. Most are so short that they fit in any encoding. */
 export function isTooLong(text: string): boolean {
@@ -121,11 +121,6 @@ function adviceOn(value: unknown): string {
   return Array.isArray(value) ? ': takeMany takes several keys' : ': keys with parts need policies that have a per'
 }
 
-/** Whether a text has more than {@link MAX_KEY_BYTES}. Most keys are so short that they fit in any encoding. */
-export function isLongKey(text: string): boolean {
-  return text.length * 3 > MAX_KEY_BYTES && utf8Length(text) > MAX_KEY_BYTES
-}
-
 /** The violated rule of a key or a tag; `undefined` if the value is valid. */
 function keyProblemOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {
@@ -135,7 +130,7 @@ function keyProblemOf(value: unknown): string | undefined {
   if (value === '') {
     return 'must not be empty'
   }
-  if (isLongKey(value)) {
+  if (isTooLong(value)) {
     return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${utf8Length(value)}`
   }
   return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'

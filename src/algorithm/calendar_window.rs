@@ -41,6 +41,11 @@ use crate::calendar::Calendar;
 use crate::calendar::Every;
 use crate::time::{MICROS_PER_MILLI, Micros};
 
+/// The error for the name of a time zone that does not exist.
+#[cfg(feature = "zones")]
+pub(crate) const UNKNOWN_TIME_ZONE: InvalidNumber =
+    InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
+
 /// `limit` units in each window of a calendar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalendarWindow {
@@ -56,8 +61,7 @@ impl CalendarWindow {
     /// time zone.
     #[cfg(feature = "zones")]
     pub fn new(limit: u64, every: Every, time_zone: &str) -> Result<Self, InvalidNumber> {
-        let unknown = InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
-        Self::by(limit, Calendar::new(every, time_zone).map_err(|_| unknown)?)
+        Self::by(limit, Calendar::new(every, time_zone).ok_or(UNKNOWN_TIME_ZONE)?)
     }
 
     /// `limit` units per window of a calendar.

@@ -20,6 +20,8 @@ mod sliding_window;
 mod token_bucket_interval;
 
 pub use calendar_window::CalendarWindow;
+#[cfg(feature = "node")]
+pub(crate) use calendar_window::UNKNOWN_TIME_ZONE;
 pub use concurrency::{
     Concurrency, MAX_PERMITS, MAX_TICKETS, Permit, PermitId, PermitRequest, PermitState,
     TICKET_LIFE, Ticket,

@@ -22,7 +22,7 @@ mod zone;
 use std::sync::PoisonError;
 
 #[cfg(feature = "zones")]
-pub use database::{UnknownZone, is_time_zone};
+pub use database::is_time_zone;
 pub use zone::{Change, Zone};
 
 use crate::sync::Mutex;
@@ -132,13 +132,11 @@ impl PartialEq for Calendar {
 impl Eq for Calendar {}
 
 impl Calendar {
-    /// The calendar of these windows in the zone of an IANA name.
-    ///
-    /// # Errors
-    /// [`UnknownZone`] if there is no such zone.
+    /// The calendar of these windows in the zone of an IANA name; `None` if there is no such zone.
     #[cfg(feature = "zones")]
-    pub fn new(every: Every, time_zone: &str) -> Result<Self, UnknownZone> {
-        Ok(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
+    #[must_use]
+    pub fn new(every: Every, time_zone: &str) -> Option<Self> {
+        Some(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
     }
 
     /// The calendar of these windows in a given zone of this name.

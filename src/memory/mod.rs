@@ -25,8 +25,8 @@ use std::sync::{Arc, LazyLock, PoisonError};
 use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
-use crate::policy::policy_set::PolicySet;
-use crate::prefixes::{Opened, PrefixInUse, Prefixes};
+use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
+use crate::prefixes::{Opened, Prefixes};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Micros;
@@ -174,12 +174,12 @@ impl MemoryStore {
     /// [`crate::algorithm`] describes for changed numbers.
     ///
     /// # Errors
-    /// [`PrefixInUse`] while the prefix is open with policies that differ in more than numbers.
+    /// [`InvalidPolicySet`] while the prefix is open with policies that differ in more than numbers.
     pub fn open(
         self: &Arc<Self>,
         prefix: &str,
         policies: impl Into<PolicySet>,
-    ) -> Result<MemoryLimiter, PrefixInUse> {
+    ) -> Result<MemoryLimiter, InvalidPolicySet> {
         let policies = policies.into();
         let mut prefixes = locked(&self.prefixes);
         let Opened { namespaces, has_other_numbers } = prefixes.open(prefix, &policies)?;

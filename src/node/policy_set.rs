@@ -3,11 +3,10 @@
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
 use napi::bindgen_prelude::{ClassInstance, Result};
-use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::policy::NativePolicy;
-use super::whole;
+use super::{invalid, whole};
 use crate::policy::ban::BanRule;
 use crate::policy::policy_set::{self, NamedPolicy};
 
@@ -47,9 +46,8 @@ impl NativePolicySet {
     #[napi(catch_unwind, ts_args_type = "policies: number, numbers: readonly number[]")]
     pub fn with_ban(&self, policies: u32, numbers: Vec<f64>) -> Result<Self> {
         let numbers: Vec<_> = numbers.into_iter().map(whole).collect();
-        let Some(rule) = BanRule::new(policies, &numbers) else {
-            return Err(Error::new(Status::InvalidArg, "must have numbers in their ranges"));
-        };
+        let rule = BanRule::new(policies, &numbers)
+            .ok_or_else(|| invalid("must have numbers in their ranges"))?;
         Ok(Self { inner: self.inner().with_ban(rule), is_named: true })
     }
 
@@ -71,9 +69,7 @@ impl NativePolicySet {
             policy: policy.inner(),
             key_dimension: subject as usize,
         });
-        match policy_set::PolicySet::multi(named.collect()) {
-            Ok(inner) => Ok(Self { inner, is_named: true }),
-            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
-        }
+        let inner = policy_set::PolicySet::multi(named.collect()).map_err(invalid)?;
+        Ok(Self { inner, is_named: true })
     }
 }

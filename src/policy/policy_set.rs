@@ -39,7 +39,8 @@ pub struct NamedPolicy {
     pub key_dimension: usize,
 }
 
-/// The error for policies that cannot decide together.
+/// The error for policies that cannot decide together, and for other policies that a limiter or a
+/// prefix cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidPolicySet(&'static str);
 
@@ -48,6 +49,12 @@ impl InvalidPolicySet {
     pub(crate) const NOT_A_VARIANT: Self = Self("must differ in numbers only");
     /// More variants than have numbers.
     pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
+    /// The prefix is open with policies that differ in more than numbers: both limiters would count
+    /// on the same keys.
+    pub(crate) const PREFIX_IN_USE: Self = Self(
+        "is in use on this store by a limiter whose policies differ in more than numbers: close it, \
+         or use another prefix",
+    );
 
     /// The rule that they break.
     #[must_use]

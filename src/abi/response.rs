@@ -5,7 +5,7 @@
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
-use crate::algorithm::{RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
+use crate::algorithm::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
 use crate::policy::decision::{Decision, Status};
@@ -299,7 +299,7 @@ fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {
 }
 
 fn doubles_of_reservation(
-    reservation: &Option<ScheduledReservation<RateState>>,
+    reservation: &Option<ScheduledReservation>,
 ) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
     reservation
         .as_ref()

@@ -30,7 +30,7 @@ pub use fixed_window::{FixedWindow, WindowState};
 pub use rate::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 pub use rate::gcra::Gcra;
 pub use rate::leaky_bucket::LeakyBucket;
-pub use rate::scheduled::{SCHEDULED_RESERVATION_LENGTH, Schedulable, ScheduledReservation};
+pub use rate::scheduled::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 pub use rate::token_bucket::TokenBucket;
 pub use rate::{Rate, RateBased};
 pub use shared::buckets::SlidingState;

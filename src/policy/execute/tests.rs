@@ -4,18 +4,18 @@ use crate::policy::decision::{Decision, Status};
 use crate::policy::operation::Charge;
 use crate::time::MAX_SAFE;
 
-const SECOND: Micros = 1_000_000;
+pub(super) const SECOND: Micros = 1_000_000;
 
 /// The state of one key under a limiter's policies.
 #[derive(Clone)]
-struct TestKey {
+pub(super) struct TestKey {
     policies: PolicySet,
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     extras: Vec<KeyMetadata>,
 }
 
 impl TestKey {
-    fn of(policies: Vec<(&str, Policy)>) -> Self {
+    pub(super) fn of(policies: Vec<(&str, Policy)>) -> Self {
         let named = |(name, policy): (&str, Policy)| NamedPolicy {
             name: name.into(),
             policy,
@@ -45,7 +45,7 @@ impl TestKey {
         execute(&self.policies, &mut parts, now, operation)
     }
 
-    fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
+    pub(super) fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
         self.on(&[0, 1, 2], now, operation)
     }
 

@@ -112,6 +112,14 @@ const AFTER: usize = 6;
 pub type Boundaries = [u64; BEFORE + AFTER];
 
 /// A calendar: the ends of windows in a time zone.
+///
+/// # Examples
+/// ```
+/// use tollgate::calendar::{Calendar, Every};
+/// // The 1st of January 1970 began at 00:00 UTC, which is 01:00 in Berlin.
+/// # #[cfg(feature = "zones")]
+/// assert_eq!(Calendar::new(Every::Day, "Europe/Berlin").unwrap().end_after(0), 23 * 3_600_000);
+/// ```
 #[derive(Debug)]
 pub struct Calendar {
     every: Every,

@@ -48,6 +48,17 @@ pub type Seed = (u64, u64);
 type SeedSource = Box<dyn FnOnce() -> Seed + Send>;
 
 /// The embedded store.
+///
+/// # Examples
+/// ```
+/// use tollgate::{algorithm::FixedWindow, clock::SystemClock, key::Key};
+/// use tollgate::{memory::MemoryStore, policy::Policy};
+/// let store = MemoryStore::new(10_000, (1, 2)); // a program draws the seed at random
+/// let hourly = Policy::FixedWindow(FixedWindow::new(100, 3_600_000_000).unwrap());
+/// let limiter = store.open("api", hourly).unwrap();
+/// let decision = limiter.take(Key::new("user:42").unwrap(), 1, &SystemClock);
+/// assert_eq!(decision.remaining, 99);
+/// ```
 #[derive(Debug)]
 pub struct MemoryStore {
     seed: LazyLock<Seed, SeedSource>,
@@ -96,7 +107,7 @@ impl KeyHash {
     /// The number of the key's overflow bucket: the lowest bits of the hash. The upper bits are
     /// those that a table searches by.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "there are fewer overflow")]
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer overflow buckets")]
     fn overflow_bucket(self) -> u16 {
         self.hash as u16 & (OVERFLOW_BUCKETS - 1)
     }

@@ -55,7 +55,7 @@ impl NativeMemoryLimiter {
 
 #[napi]
 impl NativeMemoryLimiter {
-    /// Whether a take has a single limit without a name, and so a response of seven doubles.
+    /// Whether a take has a single limit without a name, and so a response of ten doubles.
     #[napi(getter, catch_unwind)]
     pub fn is_single(&self) -> bool {
         !self.is_named

@@ -51,7 +51,7 @@ impl NativePolicySet {
         Ok(Self { inner: self.inner().with_ban(rule), is_named: true })
     }
 
-    /// Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+    /// Policies by name. `keyDimensions` has the number of each policy's key dimension. Throws if the
     /// policies cannot decide together.
     #[napi(
         factory,
@@ -61,13 +61,13 @@ impl NativePolicySet {
     pub fn multi(
         names: Vec<String>,
         policies: Vec<ClassInstance<'_, NativePolicy>>,
-        subjects: Vec<u32>,
+        key_dimensions: Vec<u32>,
     ) -> Result<Self> {
-        let named = names.into_iter().zip(policies).zip(subjects);
-        let named = named.map(|((name, policy), subject)| NamedPolicy {
+        let named = names.into_iter().zip(policies).zip(key_dimensions);
+        let named = named.map(|((name, policy), key_dimension)| NamedPolicy {
             name: name.into(),
             policy: policy.inner(),
-            key_dimension: subject as usize,
+            key_dimension: key_dimension as usize,
         });
         let inner = policy_set::PolicySet::multi(named.collect()).map_err(invalid)?;
         Ok(Self { inner, is_named: true })

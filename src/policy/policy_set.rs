@@ -21,6 +21,17 @@ const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies
 ///
 /// Each policy counts by one of the call's *key dimensions*: the kinds of keys that a call names (a
 /// user, an address). A limiter whose policies all count by the same key has one key dimension.
+///
+/// # Examples
+/// ```
+/// use tollgate::algorithm::{FixedWindow, Gcra};
+/// use tollgate::policy::{Policy, policy_set::{NamedPolicy, PolicySet}};
+/// let burst = Policy::Gcra(Gcra::new(10, 1_000_000, 10).unwrap());
+/// let day = Policy::FixedWindow(FixedWindow::new(5_000, 86_400_000_000).unwrap());
+/// let named = [("burst", burst), ("day", day)]
+///     .map(|(name, policy)| NamedPolicy { name: name.into(), policy, key_dimension: 0 });
+/// assert_eq!(PolicySet::multi(named.into()).unwrap().named_limits(), 2);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySet {
     named: Box<[NamedPolicy]>,

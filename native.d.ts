@@ -41,7 +41,7 @@ export declare class NativeInspector {
 
 /** A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock. */
 export declare class NativeMemoryLimiter {
-  /** Whether a take has a single limit without a name, and so a response of seven doubles. */
+  /** Whether a take has a single limit without a name, and so a response of ten doubles. */
   get isSingle(): boolean
   /**
    * Returns a function that takes `cost` units from `key` and writes the response into `answer`.
@@ -114,7 +114,7 @@ export declare class NativePolicySet {
    */
   withBan(policies: number, numbers: readonly number[]): NativePolicySet
   /**
-   * Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+   * Policies by name. `keyDimensions` has the number of each policy's key dimension. Throws if the
    * policies cannot decide together.
    */
   static multi(names: readonly string[], policies: readonly NativePolicy[], keyDimensions: readonly number[]): NativePolicySet

@@ -1,58 +1,6 @@
 //! The open prefixes of a store, and their policies.
 
-use std::fmt;
-
 use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
-
-/// The error for a prefix that is open with policies that differ in more than numbers: both limits would
-/// count on the same keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PrefixInUse;
-
-impl PrefixInUse {
-    /// The rule that the prefix breaks.
-    pub const RULE: &str = "is in use on this store by a limiter whose policies differ in more than numbers: close it, or use another prefix";
-}
-
-impl fmt::Display for PrefixInUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::RULE)
-    }
-}
-
-impl std::error::Error for PrefixInUse {}
-
-/// The error for a variant that differs in more than numbers, or whose prefix is not open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidVariant(&'static str);
-
-impl InvalidVariant {
-    /// The rule that the variant breaks.
-    #[must_use]
-    pub fn rule(self) -> &'static str {
-        self.0
-    }
-}
-
-impl From<InvalidPolicySet> for InvalidVariant {
-    fn from(invalid: InvalidPolicySet) -> Self {
-        Self(invalid.rule())
-    }
-}
-
-impl From<PrefixInUse> for InvalidVariant {
-    fn from(_: PrefixInUse) -> Self {
-        Self(PrefixInUse::RULE)
-    }
-}
-
-impl fmt::Display for InvalidVariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for InvalidVariant {}
 
 /// The open prefixes, and a number for each namespace ever opened. Both lists are sorted.
 #[derive(Debug, Default)]
@@ -97,17 +45,17 @@ impl Prefixes {
     /// its own, as during an update.
     ///
     /// # Errors
-    /// [`PrefixInUse`] if the prefix is open with policies that differ in more than numbers.
+    /// [`InvalidPolicySet`] if the prefix is open with policies that differ in more than numbers.
     pub(crate) fn open(
         &mut self,
         prefix: &str,
         policies: &PolicySet,
-    ) -> Result<Opened, PrefixInUse> {
+    ) -> Result<Opened, InvalidPolicySet> {
         let mut has_other_numbers = false;
         match self.find(prefix) {
             Ok(index) => {
                 let OpenPrefix { variants, limiters, .. } = &mut self.open[index];
-                variants[0].check_variant(policies).map_err(|_| PrefixInUse)?;
+                variants[0].check_variant(policies).map_err(|_| InvalidPolicySet::PREFIX_IN_USE)?;
                 has_other_numbers = variants[0] != *policies;
                 if has_other_numbers {
                     variants[0] = policies.clone();
@@ -137,14 +85,14 @@ impl Prefixes {
     /// uses other numbers as this variant, unless they are updated.
     ///
     /// # Errors
-    /// [`PrefixInUse`] if the prefix is not open.
+    /// [`InvalidPolicySet`] if the prefix is not open.
     pub(crate) fn open_variant(
         &mut self,
         prefix: &str,
         VariantIndex { index, replaces }: VariantIndex,
         policies: &PolicySet,
-    ) -> Result<bool, PrefixInUse> {
-        let Ok(open) = self.find(prefix) else { return Err(PrefixInUse) };
+    ) -> Result<bool, InvalidPolicySet> {
+        let Ok(open) = self.find(prefix) else { return Err(InvalidPolicySet::PREFIX_IN_USE) };
         let OpenPrefix { variants, limiters, .. } = &mut self.open[open];
         *limiters += 1;
         let Some(known) = variants.get_mut(index) else {
@@ -223,7 +171,7 @@ mod tests {
         assert_eq!(opened(&mut prefixes, "api", &gcra(20)), (namespaces.clone(), true));
         assert_eq!(opened(&mut prefixes, "api", &gcra(20)), (namespaces.clone(), false));
         assert_eq!(prefixes.policies("api"), Some(&gcra(20)));
-        assert_eq!(prefixes.open("api", &window()), Err(PrefixInUse));
+        assert_eq!(prefixes.open("api", &window()), Err(InvalidPolicySet::PREFIX_IN_USE));
         assert_ne!(opened(&mut prefixes, "web", &gcra(20)).0, namespaces);
     }
 
@@ -231,7 +179,10 @@ mod tests {
     fn a_variant_with_other_numbers_is_told_unless_it_is_an_update() {
         let mut prefixes = Prefixes::default();
         let variant = |index, replaces| VariantIndex { index, replaces };
-        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Err(PrefixInUse));
+        assert_eq!(
+            prefixes.open_variant("api", variant(1, false), &gcra(2)),
+            Err(InvalidPolicySet::PREFIX_IN_USE)
+        );
         prefixes.open("api", &gcra(1)).unwrap();
         assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Ok(false));
         assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Ok(true));
@@ -242,7 +193,7 @@ mod tests {
         for _ in 0..6 {
             assert_eq!(prefixes.open("web", &window()).map(|_| ()), Ok(()));
             prefixes.close("web");
-            assert_eq!(prefixes.open("api", &window()), Err(PrefixInUse));
+            assert_eq!(prefixes.open("api", &window()), Err(InvalidPolicySet::PREFIX_IN_USE));
             prefixes.close("api");
         }
         assert!(prefixes.open("api", &window()).is_ok());
@@ -269,8 +220,11 @@ mod tests {
         let mut prefixes = Prefixes::default();
         let (namespaces, _) = opened(&mut prefixes, "api", &named(&["burst", "daily"]));
         assert_ne!(namespaces[0], namespaces[1]);
-        assert_eq!(prefixes.open("api", &named(&["burst"])), Err(PrefixInUse));
-        assert_eq!(prefixes.open("api", &named(&["daily", "burst"])), Err(PrefixInUse));
+        assert_eq!(prefixes.open("api", &named(&["burst"])), Err(InvalidPolicySet::PREFIX_IN_USE));
+        assert_eq!(
+            prefixes.open("api", &named(&["daily", "burst"])),
+            Err(InvalidPolicySet::PREFIX_IN_USE)
+        );
         prefixes.close("api");
         let (other, _) = opened(&mut prefixes, "api", &named(&["daily", "hourly"]));
         assert_eq!(other[0], namespaces[1], "it is the same policy, wherever it is declared");

@@ -11,6 +11,7 @@ use tollgate::policy::decision::{self, Decision, Status};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::algorithm::window_oracle::RateOracle;
+use crate::laws;
 use crate::laws::exactness::{self, is_exact, retry_after_is_exact};
 use crate::laws::max_admission::admitted;
 use crate::laws::min_admission::{admits, burst_at_once};
@@ -161,7 +162,7 @@ fn a_refused_call_changes_nothing_but_first_sight(
         let first_sight = unseen && levels.begins_low();
         prop_assert_eq!(before == state, refused && !first_sight);
         if refused && first_sight {
-            let standing = decision::peek(policy, &state, now, 0);
+            let standing = laws::peek(policy, &state, now, 0);
             let Levels { initial, debt, .. } = levels;
             prop_assert_eq!(standing.remaining, if initial > 0 { initial + debt } else { 0 });
             let again = decision::take(policy, &mut state.clone(), now, cost);
@@ -183,12 +184,12 @@ fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) ->
         retry_at = now + retry_after_ms * 1_000;
         let reset_at = now + reset_after_ms * 1_000;
         for cost in [0, 1, cost] {
-            let seen = decision::peek(policy, &state, reset_at, cost);
-            prop_assert_eq!(seen, decision::peek(policy, &policy.initial_state(), reset_at, cost));
+            let seen = laws::peek(policy, &state, reset_at, cost);
+            prop_assert_eq!(seen, laws::peek(policy, &policy.initial_state(), reset_at, cost));
             prop_assert_eq!(seen.reset_after_ms, 0);
         }
         if reset_after_ms > 0 {
-            let earlier = decision::peek(policy, &state, reset_at - 1_000, 0);
+            let earlier = laws::peek(policy, &state, reset_at - 1_000, 0);
             prop_assert!(earlier.reset_after_ms > 0);
         }
     }

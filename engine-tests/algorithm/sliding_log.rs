@@ -11,6 +11,7 @@ use tollgate::policy::{Policy, State};
 use crate::algorithm::log_oracle::{
     LogOracle, LogSpec, any_counting_log, any_log, any_logs, any_one,
 };
+use crate::laws;
 use crate::laws::exactness;
 use crate::laws::max_admission;
 use crate::laws::min_admission::{admits, burst_at_once};
@@ -189,7 +190,7 @@ proptest! {
             let told = multi_policy::take(&policy, &mut state, now, cost);
             let limits = told.limits.unwrap().limits;
             let left = limits.iter().map(|one| one.remaining).min().unwrap();
-            let fits = |cost, now| multi_policy::peek(&policy, &state, now, cost).decision.status;
+            let fits = |cost, now| laws::peek_response(&policy, &state, now, cost).decision.status;
             let allows = |status| matches!(status, Status::Allowed | Status::AllowedLast);
             prop_assert!(left == 0 || allows(fits(left, now)));
             prop_assert!(!allows(fits(left + 1, now)));
@@ -212,7 +213,7 @@ proptest! {
             now = step.time.from(now, now, now);
             let cost = step.cost.of(policy.capacity());
             let (before, at) = (state.clone(), now);
-            let peeked = multi_policy::peek(&policy, &state, now, cost);
+            let peeked = laws::peek_response(&policy, &state, now, cost);
             prop_assert_eq!(&before, &state);
             let mut copy = state.clone();
             let stands = multi_policy::take(&policy, &mut copy, now, 0).limits.unwrap();

@@ -6,6 +6,7 @@ use tollgate::algorithm::{Algorithm as _, KeyState as _};
 use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::{Policy, State};
 
+use crate::laws;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
 
@@ -102,12 +103,12 @@ pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
 ) -> TestCaseResult {
     each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
         let reset_at = decision.at + decision.reset_after_ms * 1_000;
-        let then = decision::peek(policy, after, reset_at, 0);
-        prop_assert_eq!(then, decision::peek(policy, &policy.initial_state(), reset_at, 0));
+        let then = laws::peek(policy, after, reset_at, 0);
+        prop_assert_eq!(then, laws::peek(policy, &policy.initial_state(), reset_at, 0));
         let exactly = policy.reset_at(after, decision.at).max(decision.at);
         prop_assert_eq!(decision.reset_at, exactly);
         if decision.reset_after_ms > 0 {
-            let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
+            let earlier = laws::peek(policy, after, reset_at - 1_000, 0);
             prop_assert!(earlier.reset_after_ms > 0);
         }
         Ok(())
@@ -129,10 +130,10 @@ pub(crate) fn a_peek_answers_what_take_then_does(
     trace: &[Step],
 ) -> TestCaseResult {
     each_decision(std::slice::from_ref(policy), trace, |policy, before, _, cost, decision| {
-        let peeked = decision::peek(policy, before, decision.at, cost);
+        let peeked = laws::peek(policy, before, decision.at, cost);
         prop_assert_eq!(peeked.status, decision.status);
         prop_assert_eq!(peeked.retry_after_ms, decision.retry_after_ms);
-        let as_it_stands = decision::peek(policy, before, decision.at, 0);
+        let as_it_stands = laws::peek(policy, before, decision.at, 0);
         prop_assert_eq!(peeked.remaining, as_it_stands.remaining);
         prop_assert_eq!(peeked.reset_after_ms, as_it_stands.reset_after_ms);
         Ok(())

@@ -14,6 +14,7 @@ use crate::algorithm::sliding_counter::{CounterSpec, any_counter};
 use crate::algorithm::sliding_window::{
     SlidingSpec, any_close, any_dense_trace, any_sliding, small,
 };
+use crate::laws;
 use crate::laws::max_admission;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::count_refused;
@@ -250,10 +251,10 @@ proptest! {
                 let Call { taken, net: cost } = *calls.last().unwrap();
                 prop_assert_eq!(policy.refund(&mut state, at, cost, taken), cost);
                 let unused = policy.remaining(before, at) == policy.capacity();
-                let (was, is) = (decision::peek(policy, before, at, 0), decision::peek(policy, &state, at, 0));
+                let (was, is) = (laws::peek(policy, before, at, 0), laws::peek(policy, &state, at, 0));
                 prop_assert_eq!(is.remaining, was.remaining);
                 if unused {
-                    let fresh = decision::peek(policy, &policy.initial_state(), at, 0);
+                    let fresh = laws::peek(policy, &policy.initial_state(), at, 0);
                     prop_assert_eq!(is.reset_after_ms, fresh.reset_after_ms, "the key is fresh");
                     prop_assert_eq!(policy.refund(&mut state, at, cost, taken), 0, "all units have been refunded");
                 }

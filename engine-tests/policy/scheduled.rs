@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{
-    Algorithm as _, ChargeRecord, KeyState as _, MAX_WAIT, Outcome, RateBased as _, RateState,
-    Schedulable as _, ScheduledReservation, TokenBucket,
+    Algorithm as _, ChargeRecord, KeyState as _, MAX_WAIT, Outcome, RateBased as _,
+    ScheduledReservation, TokenBucket,
 };
 
 use crate::algorithm::buckets::{BucketSpec, any_versions};
@@ -29,7 +29,7 @@ fn gcra(rate: RateSpec) -> TokenBucket {
 struct Event {
     at: u64,
     units: i128,
-    booking: Option<ScheduledReservation<RateState>>,
+    booking: Option<ScheduledReservation>,
 }
 
 /// The action of a step: most steps wait for a slot, some take, some refund a take or cancel a
@@ -67,14 +67,14 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
         let mut happened = |at, units, booking| events.push(Event { at, units, booking });
         match act(step) {
             Act::Wait { later } => {
-                let Some(own) = policy.slot(&state, now, cost) else {
+                let Some(own) = policy.rate().slot(&state, now, cost) else {
                     prop_assert!(cost > policy.capacity());
                     continue;
                 };
                 let admits = |at| policy.outcome(&state, at, cost) == Outcome::Admitted;
                 prop_assert!(own >= now && admits(own) && (own == now || !admits(own - 1)));
                 let slot = own + later;
-                let booking = policy.schedule(&mut state, now, cost, slot);
+                let booking = policy.rate().schedule(&mut state, now, cost, slot);
                 prop_assert_eq!(booking.is_some(), slot <= now + MAX_WAIT, "{} at {}", slot, now);
                 prop_assert_eq!(booking.is_none(), before == state);
                 if booking.is_some() {
@@ -97,7 +97,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
             Act::Unbook => {
                 let Some(last) = events.pop() else { continue };
                 let is_back = match &last.booking {
-                    Some(booking) => policy.cancel(&mut state, booking),
+                    Some(booking) => policy.rate().cancel(&mut state, booking),
                     None => false,
                 };
                 if !is_back {
@@ -178,8 +178,8 @@ proptest! {
         for caller in 1..=callers {
             let due = (u128::from(caller) * u128::from(rate.period)).div_ceil(u128::from(rate.units));
             let due = START + u64::try_from(due).unwrap();
-            prop_assert_eq!(policy.slot(&state, START, 1), Some(due), "caller {}", caller);
-            let booking = policy.schedule(&mut state, START, 1, due);
+            prop_assert_eq!(policy.rate().slot(&state, START, 1), Some(due), "caller {}", caller);
+            let booking = policy.rate().schedule(&mut state, START, 1, due);
             if due > START + MAX_WAIT {
                 prop_assert!(booking.is_none());
                 break;
@@ -200,8 +200,8 @@ proptest! {
             now += gap % (2 * interval);
             free = free.max(now);
             policy.normalize(&mut state, now);
-            prop_assert_eq!(policy.slot(&state, now, 1), Some(free));
-            if policy.schedule(&mut state, now, 1, free).is_some() {
+            prop_assert_eq!(policy.rate().slot(&state, now, 1), Some(free));
+            if policy.rate().schedule(&mut state, now, 1, free).is_some() {
                 free += interval;
             }
         }
@@ -224,9 +224,9 @@ proptest! {
             let policy = &versions[version % versions.len()];
             let cost = cost.min(policy.capacity());
             policy.normalize(&mut state, START);
-            let slot = policy.slot(&state, START, cost).unwrap();
+            let slot = policy.rate().slot(&state, START, cost).unwrap();
             let before = state.clone();
-            if let Some(booking) = policy.schedule(&mut state, START, cost, slot + later * SECOND) {
+            if let Some(booking) = policy.rate().schedule(&mut state, START, cost, slot + later * SECOND) {
                 prop_assert_eq!((&booking.before, &booking.after), (&before, &state));
                 booked.push((version % versions.len(), booking));
             }
@@ -235,13 +235,13 @@ proptest! {
             && first + 1 < booked.len()
         {
             let before = state.clone();
-            prop_assert!(!versions[*version].cancel(&mut state, booking));
+            prop_assert!(!versions[*version].rate().cancel(&mut state, booking));
             prop_assert_eq!(before, state.clone());
         }
         // Versions that begin low record the first call. A cancellation does not undo that.
         for (version, booking) in booked.into_iter().rev() {
             if state == booking.after {
-                prop_assert!(versions[version].cancel(&mut state, &booking));
+                prop_assert!(versions[version].rate().cancel(&mut state, &booking));
                 prop_assert_eq!(&state, &booking.before);
             }
         }
@@ -262,14 +262,14 @@ proptest! {
         let mut state = policy.initial_state();
         policy.charge(&mut state, START, rate.burst);
         for _ in 0..calls {
-            let slot = policy.slot(&state, START, 1).unwrap();
-            policy.schedule(&mut state, START, 1, slot);
+            let slot = policy.rate().slot(&state, START, 1).unwrap();
+            policy.rate().schedule(&mut state, START, 1, slot);
         }
         let now = START - back;
         other.normalize(&mut state, now);
         let full = policy.rate().full().micros + 1;
         prop_assert!(state.reset_at() <= now + MAX_WAIT + full);
-        prop_assert!(other.slot(&state, now, 1).unwrap() <= now + MAX_WAIT + full);
+        prop_assert!(other.rate().slot(&state, now, 1).unwrap() <= now + MAX_WAIT + full);
         if back > MAX_WAIT {
             prop_assert!(state.reset_at() <= now + full);
         }

@@ -8,7 +8,7 @@ use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::policy::decision::{self, Decision, Status};
+use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
@@ -16,6 +16,7 @@ use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::algorithm::calendar_window::CalendarSpec;
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
+use crate::laws;
 use crate::laws::trace::START;
 use crate::policy::specs::{DAY, HOUR, MILLI, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
@@ -165,7 +166,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         assert_eq!((used.status, unused.status), (Status::Allowed, Status::Allowed));
         // The shortest policies may have drained by now.
         assert!(used.remaining == limit - 1 || used.reset_after_ms == 0, "{policy:?}");
-        let fresh = decision::peek(&policy, &policy.initial_state(), unused.at, 0);
+        let fresh = laws::peek(&policy, &policy.initial_state(), unused.at, 0);
         assert_eq!((unused.remaining, unused.reset_after_ms), (limit, fresh.reset_after_ms));
         assert_eq!(impossible.unwrap().status, Status::Impossible);
         assert!(stands(&mut server, &name(&policy, &key), &before), "{policy:?}: {before:?}");

@@ -17,6 +17,7 @@ use tollgate::redis::{CallBatch, KeyNames, Script};
 use crate::algorithm::sliding_window::{
     SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding,
 };
+use crate::laws;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::specs::{DAY, HOUR, MILLI, SECOND};
 use crate::redis::cluster::nodes::until;
@@ -112,7 +113,7 @@ fn peeks_equal(
         let before = stored(server, &policy, "a");
         for cost in [cost, 0, 1] {
             let peeked = peek(server, &policy, Some(now), cost);
-            prop_assert_eq!(peeked, decision::peek(&policy, &state, now, cost), "cost {}", cost);
+            prop_assert_eq!(peeked, laws::peek(&policy, &state, now, cost), "cost {}", cost);
         }
         prop_assert_eq!(stored(server, &policy, "a"), before);
         let decision = take_at(server, &policy, now, cost);

@@ -18,13 +18,13 @@ local function concurrency(context, source, at)
   local HEAD, SIZE, PERMIT, TICKET = 24, 32, '>dddd', '>dddd'
   local now, pack, unpack_struct, sub, min, max = context.now, struct.pack, struct.unpack, string.sub, math.min, math.max
   local limit, length, after = unpack_struct('>dd', source, at)
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  -- By key: whether there is a value.
+  local stored = {}
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys(stored)
 
   -- By key: the permits as text, their units and number, the tickets, and the time of the latest
   -- change; nil if the value cannot be read.
   local records = {}
-  -- By key: whether there is a value.
-  local stored = {}
 
   local function has_turn_before(a, b)
     return a.since < b.since or (a.since == b.since and a.id < b.id)
@@ -37,7 +37,7 @@ local function concurrency(context, source, at)
 
   local function change(key, record)
     record.changed_at = now
-    mark_dirty(key, stored[key] and 2 or 3)
+    mark_rewrite(key)
   end
 
   -- Repairs permits and tickets after a step back of the clock.
@@ -347,6 +347,6 @@ local function concurrency(context, source, at)
     after = after, is_string = true, reports_limits = true, dirty_keys = dirty_keys, write_modes = write_modes,
     permit_functions = permit_functions, read = read, outcome_of = outcome_of, charge = charge,
     refund = function() return 0 end, encode_state = encode_state,
-    mark_rewrite = function(key) mark_dirty(key, stored[key] and 2 or 3) end, write = write_permits,
+    mark_rewrite = mark_rewrite, write = write_permits,
   }
 end

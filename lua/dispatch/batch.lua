@@ -41,8 +41,8 @@
 -- 5...  one error text for each UNWRITTEN outcome
 --
 -- A call has one outcome for each of its policies. The result of SCHEDULE is 1 plus the microseconds
--- until the slot, or 0 if nothing was booked. After a booking the result continues with the states
--- before it: seven doubles for each policy (see rate/general.lua).
+-- until the slot, or 0 if nothing was scheduled. If a slot was, the states before the charge follow:
+-- seven doubles for each policy (see rate/general.lua).
 local context = {
   now = now,
   request = request,

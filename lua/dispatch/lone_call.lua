@@ -1,8 +1,7 @@
 -- Decides a lone call: one take from the key `name` under one policy, if a fast path admits it. Sets
 -- `decided` to the state after the call; otherwise it writes nothing. Calls for permits on one key
--- set `reply`. At low load nearly all
--- requests are lone calls. This code creates no function and few tables: most of the time of a
--- short script is spent on creating them.
+-- set `reply`. At low load nearly all requests are lone calls. This code creates no function and few
+-- tables: most of the time of a short script is spent on creating them.
 local form, size = string.byte(request, 1, 2)
 local at, cost = 4, 1
 if form == FORM_BAN then

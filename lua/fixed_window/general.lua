@@ -16,12 +16,14 @@ local function fixed_window(context, source, at)
   local SPAN = 1099511627776 -- 2^53 / VALUE_COUNTS
   local now, request = context.now, source
   --@include fixed_window/policy.lua
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  -- By key: whether there is a value.
+  local stored = {}
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys(stored)
 
   -- By key: the window; nil if the value cannot be read.
   local ends, counts = {}, {}
-  -- By key: whether there is a value, and whether it is packed.
-  local stored, packed = {}, {}
+  -- By key: whether the value is packed.
+  local packed = {}
   -- By key: the units added to the stored window.
   local added = {}
   -- By key: the end of a stored window that ended too late, in microseconds.
@@ -83,7 +85,7 @@ local function fixed_window(context, source, at)
   local function charge(key, cost)
     if ends[key] * 1000 <= now then
       ends[key], counts[key] = new_end, cost
-      mark_dirty(key, stored[key] and 2 or 3)
+      mark_rewrite(key)
     else
       add(key, cost)
     end
@@ -126,10 +128,6 @@ local function fixed_window(context, source, at)
 
   local function reset_at(key)
     return (ends[key] or 0) * 1000
-  end
-
-  local function mark_rewrite(key)
-    mark_dirty(key, stored[key] and 2 or 3)
   end
 
   local function encode_state(key)

@@ -1,7 +1,7 @@
 -- The twin of src/algorithm/rate/mod.rs: GCRA, the token bucket and the leaky bucket.
 --
 -- A value is five doubles: the arrival (whole microseconds, and N'-ths of one), and the numbers
--- with which it was written (P', N', burst). If a slot is booked, the latest slot follows as a
+-- with which it was written (P', N', burst). If a slot is scheduled, the latest slot follows as a
 -- sixth double. A byte marks a value that lingers: its key is kept for a day after the bucket is
 -- full. The byte is 'l', or after a slot 'B' if the value lingers and 'b' if it does not.
 --
@@ -10,7 +10,7 @@
 -- the TTL step is one. An override continues with the limit that the user wrote, for the reader of
 -- the reply.
 --
--- A state in the reply is the arrival. If its numbers differ from the policy's or a slot is booked,
+-- A state in the reply is the arrival. If its numbers differ from the policy's or a slot is scheduled,
 -- P', N', burst, 1 if it lingers, and the latest slot follow in the further doubles.
 --
 -- All numbers are whole and below 2^53. Times are added with a carry. Division rounds down exactly,
@@ -34,13 +34,14 @@ local function rate(context, source, at)
   local value_length = lingers and 41 or 40
   -- The latest arrival that this policy can write.
   local horizon_micros = now + full_micros
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  -- By key: the value, if there is one.
+  local stored = {}
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys(stored)
 
   -- By key: the arrival; nil if the value cannot be read.
   local micros, parts = {}, {}
-  -- By key: the value, if there is one; the numbers of the state, if they differ from the policy's
-  -- or a slot is booked.
-  local stored, other_numbers = {}, {}
+  -- By key: the numbers of the state, if they differ from the policy's or a slot is scheduled.
+  local other_numbers = {}
   -- The arrival after the last admitted call.
   local next_micros, next_part
 
@@ -149,7 +150,7 @@ local function rate(context, source, at)
     if full_at == 0 or full_at <= (is_lingering and now - DAY or now) then
       local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
       micros[key], parts[key], other_numbers[key] = now + start_micros, start_part, nil
-      mark_dirty(key, stored[key] and 2 or 3)
+      mark_rewrite(key)
     elseif not is_lingering then
       other.lingers = true
       if other.numbers == numbers and other.booked_until == 0 then
@@ -298,10 +299,6 @@ local function rate(context, source, at)
     return refunded, nil, moved_m + (moved_p > 0 and 1 or 0)
   end
 
-  local function mark_rewrite(key)
-    mark_dirty(key, stored[key] and 2 or 3)
-  end
-
   local function encode_state(key)
     local other = other_numbers[key]
     return pack('>dd', micros[key] or 0, parts[key] or 0),
@@ -326,7 +323,7 @@ local function rate(context, source, at)
     return write_string(context, key, write_modes[key], value, math.ceil((expires_at - now) / 1000))
   end
 
-  -- Functions for booking (src/algorithm/rate/scheduled.rs). The keys must be normalized.
+  -- Functions for scheduling (src/algorithm/rate/scheduled.rs). The keys must be normalized.
   local function booking_functions()
     -- The first microsecond at which a refused cost would be admitted.
     local function slot(key, cost)
@@ -334,7 +331,7 @@ local function rate(context, source, at)
       local free = math.min(burst - cost, capacity - 1)
       local fits_at = now
       if not other or free < other.burst then
-        -- Otherwise the cost fits, and only the booked slots delay it.
+        -- Otherwise the cost fits, and only the scheduled slots delay it.
         local q, r, n = unit_micros, unit_part, units
         if other then
           q, r, n = other.q, other.r, other.units
@@ -379,7 +376,7 @@ local function rate(context, source, at)
         micros[key], parts[key], other_numbers[key] = 0, 0, nil
       end
       mark_rewrite(key)
-      -- Repairs the state if the clock has stepped back since the booking.
+      -- Repairs the state if the clock has stepped back since the call was scheduled.
       outcome_of(key, 1)
     end
 

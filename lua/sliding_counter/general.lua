@@ -19,12 +19,12 @@ local function sliding_counter(context, source, at)
   -- States change only at whole milliseconds.
   local now_ms = (context.now - context.now % 1000) / 1000
   local limit, window, after = unpack_struct('>dd', source, at)
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  -- By key: the value, if there is one.
+  local stored = {}
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys(stored)
 
   -- By key: the state, and its window's length; nil if the value cannot be read.
   local ends, current_units, previous_units, lengths = {}, {}, {}, {}
-  -- By key: the value, if there is one.
-  local stored = {}
   -- By key: the reset time of a state that a clock step left too far ahead, in microseconds.
   local rewritten = {}
   -- The state after the last admitted call, and its write mode.
@@ -123,10 +123,6 @@ local function sliding_counter(context, source, at)
     current_units[key] = current_units[key] - refunded
     mark_dirty(key, 1)
     return refunded
-  end
-
-  local function mark_rewrite(key)
-    mark_dirty(key, stored[key] and 2 or 3)
   end
 
   local function encode_state(key)

@@ -27,7 +27,7 @@ local function sliding_log(context, source, at)
     limits[index], windows[index], after = unpack_struct('>dd', source, after)
   end
   local min_limit, max_limit, max_window = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys()
 
   -- The code of a length in one byte: the length is rounded up to 4 to 7 times a power of two.
   local function span_code(length)
@@ -375,10 +375,6 @@ local function sliding_log(context, source, at)
 
   local function reset_at(key)
     return logs[key] and reset_of(logs[key]) or 0
-  end
-
-  local function mark_rewrite(key)
-    mark_dirty(key, 2)
   end
 
   local function write_log(key)

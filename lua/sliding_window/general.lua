@@ -21,7 +21,7 @@
 local function sliding_window(context, source, at, layout)
   local limit, width, span, after = struct.unpack('>ddd', source, at)
   local current_end, horizon, max_end = bucket_of(context.now, width, span)
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys()
 
   -- By key: the newest entry's end, the reset time, and the units that count, as read and after the
   -- calls; nil if the key cannot be read.
@@ -129,10 +129,6 @@ local function sliding_window(context, source, at, layout)
 
   local function reset_at(key)
     return reset_times[key] or 0
-  end
-
-  local function mark_rewrite(key)
-    mark_dirty(key, 2)
   end
 
   local function write_buckets(key)

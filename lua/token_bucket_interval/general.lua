@@ -18,13 +18,14 @@ local function token_bucket_interval(context, source, at)
   -- The policy's numbers as a value has them, and the length of a value.
   local numbers = string.sub(source, at, at + 23)
   local value_size = initial < capacity and 41 or 40
-  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+  -- By key: the value, if there is one.
+  local stored = {}
+  local dirty_keys, write_modes, mark_dirty, mark_rewrite = new_dirty_keys(stored)
 
   -- By key: the state; nil if the value cannot be read.
   local anchors, used_units = {}, {}
-  -- By key: the value, if there is one; the numbers with which it was written, if they differ from
-  -- the policy's.
-  local stored, other_numbers = {}, {}
+  -- By key: the numbers with which the value was written, if they differ from the policy's.
+  local other_numbers = {}
   -- The state after the last admitted call.
   local next_anchor, next_used
 
@@ -79,7 +80,7 @@ local function token_bucket_interval(context, source, at)
     local lingers = not other or other.lingers
     if full == 0 or full <= (lingers and now - DAY or now) then
       anchors[key], used_units[key], other_numbers[key] = now, capacity - initial, nil
-      mark_dirty(key, stored[key] and 2 or 3)
+      mark_rewrite(key)
     elseif not lingers then
       other.lingers = true
       if other.numbers == numbers then
@@ -182,10 +183,6 @@ local function token_bucket_interval(context, source, at)
     anchors[key], used_units[key] = anchor, used
     mark_dirty(key, 1)
     return refunded, nil, refunded
-  end
-
-  local function mark_rewrite(key)
-    mark_dirty(key, stored[key] and 2 or 3)
   end
 
   local function encode_state(key)

@@ -128,13 +128,13 @@ fn cancel_scheduled(numbers: &[f64]) -> Operation {
 mod tests {
     use super::*;
     use crate::abi::response::scheduled_doubles;
-    use crate::algorithm::{Algorithm as _, Gcra, Schedulable as _};
+    use crate::algorithm::{Algorithm as _, Gcra, RateBased as _};
 
     #[test]
     fn scheduled_reservations_survive_the_conversion() {
         let gcra = Gcra::new(7, 1_000_000, 2).unwrap();
         let mut state = gcra.initial_state();
-        let reservation = gcra.schedule(&mut state, 5, 2, 1_000);
+        let reservation = gcra.rate().schedule(&mut state, 5, 2, 1_000);
         let scheduled = vec![reservation, None];
         let doubles: Vec<_> = scheduled_doubles(&scheduled).collect();
         assert_eq!(doubles.len(), 2 * SCHEDULED_RESERVATION_LENGTH);

@@ -5,7 +5,7 @@
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
-use crate::algorithm::{RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
+use crate::algorithm::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
 use crate::policy::decision::{Decision, Status};
@@ -51,39 +51,38 @@ const NEVER: f64 = -1.0;
 
 /// The reason for which there is no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+#[cfg_attr(
+    not(any(feature = "redis", feature = "wasm-redis")),
+    allow(dead_code, reason = "some are failures of Redis")
+)]
 pub(crate) enum FailureCode {
     /// The key is not a string.
-    NotAString,
+    NotAString = failure::NOT_A_STRING,
     /// The key is empty.
-    EmptyKey,
+    EmptyKey = failure::EMPTY_KEY,
     /// The key is too long.
-    KeyTooLong,
+    KeyTooLong = failure::KEY_TOO_LONG,
     /// The key has a lone surrogate: two such keys would become equal.
-    IllFormedKey,
+    IllFormedKey = failure::ILL_FORMED_KEY,
     /// The engine panicked.
-    Panicked,
+    Panicked = failure::PANICKED,
     /// The embedded store is full, and the key shares its count with others.
-    SharedBucket,
+    SharedBucket = failure::SHARED_BUCKET,
     /// The embedded store is full, and has no capacity for a block or an override of the key.
-    NoCapacity,
+    NoCapacity = failure::NO_CAPACITY,
     /// Redis was not available in time. This code and those below come with a text.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    Unavailable,
+    Unavailable = failure::UNAVAILABLE,
     /// The connection broke: it is unknown whether units were charged.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    Broken,
+    Broken = failure::BROKEN,
     /// Redis did not reply in time: it is unknown whether units were charged.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    TimedOut,
+    TimedOut = failure::TIMED_OUT,
     /// Redis replied with an error.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    Refused,
+    Refused = failure::REFUSED,
     /// The store has been closed.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    Closed,
+    Closed = failure::CLOSED,
     /// The reply of Redis is malformed: it is unknown whether units were charged.
-    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-    Malformed,
+    Malformed = failure::MALFORMED,
 }
 
 impl From<KeyError> for FailureCode {
@@ -108,28 +107,7 @@ impl From<OperationError> for FailureCode {
 
 impl FailureCode {
     pub(crate) fn code(self) -> f64 {
-        let code = match self {
-            Self::NotAString => failure::NOT_A_STRING,
-            Self::EmptyKey => failure::EMPTY_KEY,
-            Self::KeyTooLong => failure::KEY_TOO_LONG,
-            Self::IllFormedKey => failure::ILL_FORMED_KEY,
-            Self::Panicked => failure::PANICKED,
-            Self::SharedBucket => failure::SHARED_BUCKET,
-            Self::NoCapacity => failure::NO_CAPACITY,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Unavailable => failure::UNAVAILABLE,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Broken => failure::BROKEN,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::TimedOut => failure::TIMED_OUT,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Refused => failure::REFUSED,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Closed => failure::CLOSED,
-            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Malformed => failure::MALFORMED,
-        };
-        f64::from(code)
+        f64::from(self as i32)
     }
 }
 
@@ -321,7 +299,7 @@ fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {
 }
 
 fn doubles_of_reservation(
-    reservation: &Option<ScheduledReservation<RateState>>,
+    reservation: &Option<ScheduledReservation>,
 ) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
     reservation
         .as_ref()

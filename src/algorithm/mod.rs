@@ -20,6 +20,8 @@ mod sliding_window;
 mod token_bucket_interval;
 
 pub use calendar_window::CalendarWindow;
+#[cfg(feature = "node")]
+pub(crate) use calendar_window::UNKNOWN_TIME_ZONE;
 pub use concurrency::{
     Concurrency, MAX_PERMITS, MAX_TICKETS, Permit, PermitId, PermitRequest, PermitState,
     TICKET_LIFE, Ticket,
@@ -28,7 +30,7 @@ pub use fixed_window::{FixedWindow, WindowState};
 pub use rate::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 pub use rate::gcra::Gcra;
 pub use rate::leaky_bucket::LeakyBucket;
-pub use rate::scheduled::{SCHEDULED_RESERVATION_LENGTH, Schedulable, ScheduledReservation};
+pub use rate::scheduled::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 pub use rate::token_bucket::TokenBucket;
 pub use rate::{Rate, RateBased};
 pub use shared::buckets::SlidingState;

@@ -22,7 +22,7 @@ mod zone;
 use std::sync::PoisonError;
 
 #[cfg(feature = "zones")]
-pub use database::{UnknownZone, is_time_zone};
+pub use database::is_time_zone;
 pub use zone::{Change, Zone};
 
 use crate::sync::Mutex;
@@ -112,6 +112,14 @@ const AFTER: usize = 6;
 pub type Boundaries = [u64; BEFORE + AFTER];
 
 /// A calendar: the ends of windows in a time zone.
+///
+/// # Examples
+/// ```
+/// use tollgate::calendar::{Calendar, Every};
+/// // The 1st of January 1970 began at 00:00 UTC, which is 01:00 in Berlin.
+/// # #[cfg(feature = "zones")]
+/// assert_eq!(Calendar::new(Every::Day, "Europe/Berlin").unwrap().end_after(0), 23 * 3_600_000);
+/// ```
 #[derive(Debug)]
 pub struct Calendar {
     every: Every,
@@ -132,13 +140,11 @@ impl PartialEq for Calendar {
 impl Eq for Calendar {}
 
 impl Calendar {
-    /// The calendar of these windows in the zone of an IANA name.
-    ///
-    /// # Errors
-    /// [`UnknownZone`] if there is no such zone.
+    /// The calendar of these windows in the zone of an IANA name; `None` if there is no such zone.
     #[cfg(feature = "zones")]
-    pub fn new(every: Every, time_zone: &str) -> Result<Self, UnknownZone> {
-        Ok(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
+    #[must_use]
+    pub fn new(every: Every, time_zone: &str) -> Option<Self> {
+        Some(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
     }
 
     /// The calendar of these windows in a given zone of this name.

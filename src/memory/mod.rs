@@ -25,8 +25,8 @@ use std::sync::{Arc, LazyLock, PoisonError};
 use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
-use crate::policy::policy_set::PolicySet;
-use crate::prefixes::{Opened, PrefixInUse, Prefixes};
+use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
+use crate::prefixes::{Opened, Prefixes};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Micros;
@@ -48,6 +48,17 @@ pub type Seed = (u64, u64);
 type SeedSource = Box<dyn FnOnce() -> Seed + Send>;
 
 /// The embedded store.
+///
+/// # Examples
+/// ```
+/// use tollgate::{algorithm::FixedWindow, clock::SystemClock, key::Key};
+/// use tollgate::{memory::MemoryStore, policy::Policy};
+/// let store = MemoryStore::new(10_000, (1, 2)); // a program draws the seed at random
+/// let hourly = Policy::FixedWindow(FixedWindow::new(100, 3_600_000_000).unwrap());
+/// let limiter = store.open("api", hourly).unwrap();
+/// let decision = limiter.take(Key::new("user:42").unwrap(), 1, &SystemClock);
+/// assert_eq!(decision.remaining, 99);
+/// ```
 #[derive(Debug)]
 pub struct MemoryStore {
     seed: LazyLock<Seed, SeedSource>,
@@ -96,7 +107,7 @@ impl KeyHash {
     /// The number of the key's overflow bucket: the lowest bits of the hash. The upper bits are
     /// those that a table searches by.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "there are fewer overflow")]
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer overflow buckets")]
     fn overflow_bucket(self) -> u16 {
         self.hash as u16 & (OVERFLOW_BUCKETS - 1)
     }
@@ -174,12 +185,12 @@ impl MemoryStore {
     /// [`crate::algorithm`] describes for changed numbers.
     ///
     /// # Errors
-    /// [`PrefixInUse`] while the prefix is open with policies that differ in more than numbers.
+    /// [`InvalidPolicySet`] while the prefix is open with policies that differ in more than numbers.
     pub fn open(
         self: &Arc<Self>,
         prefix: &str,
         policies: impl Into<PolicySet>,
-    ) -> Result<MemoryLimiter, PrefixInUse> {
+    ) -> Result<MemoryLimiter, InvalidPolicySet> {
         let policies = policies.into();
         let mut prefixes = locked(&self.prefixes);
         let Opened { namespaces, has_other_numbers } = prefixes.open(prefix, &policies)?;

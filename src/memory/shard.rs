@@ -338,8 +338,8 @@ mod tests {
         put(&mut shard, &capacity, "resident", 1, until(50));
         put(&mut shard, &capacity, "newcomer", 2, until(60));
         assert_eq!(shared(&mut shard, "newcomer", 2, 0), Some(until(60)));
-        assert_eq!(shared(&mut shard, "other", 3, 0), Some(until(60)), "the cell is shared");
-        assert_eq!(shared(&mut shard, "other", 3, 60_000), None, "until it settles");
+        assert_eq!(shared(&mut shard, "other", 3, 0), Some(until(60)), "the bucket is shared");
+        assert_eq!(shared(&mut shard, "other", 3, 60_000), None, "until it is fresh");
     }
 
     /// Found by a random trace: five units at the end of the key's own window, at the end of a
@@ -352,7 +352,7 @@ mod tests {
         shard.admit(newcomer, until(15), &capacity, 5_000);
         shard.sweep(1, &capacity, 10_000);
         shard.sweep(1, &capacity, 10_000);
-        assert_eq!(own(&mut shard, "resident", 1), Some(until(10)), "the cell began at 5 ms");
+        assert_eq!(own(&mut shard, "resident", 1), Some(until(10)), "the bucket began at 5 ms");
         shard.admit(newcomer, until(25), &capacity, 15_000);
         shard.sweep(1, &capacity, 15_000);
         assert_eq!(own(&mut shard, "resident", 1), None, "the shared window has ended");

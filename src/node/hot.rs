@@ -12,12 +12,12 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
-use napi::{Error, Status, check_status, sys};
+use napi::{check_status, sys};
 
 use super::clock::FastSystemClock;
 use super::key::{KeyBuffer, number};
 use super::response::{DecisionBuffer, FailureCode, ResponseBuffer};
-use super::{micros, whole};
+use super::{invalid, micros, whole};
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::memory::MemoryLimiter;
@@ -100,10 +100,10 @@ impl LimiterCall for NamedTakeCall {
 }
 
 /// The data of a bound function.
-struct BoundCall<C: LimiterCall> {
-    target: C::Target,
+struct BoundCall<T, B: ?Sized> {
+    target: T,
     /// The start of `_array`, which keeps the memory in place.
-    buffer: NonNull<C::Output>,
+    buffer: NonNull<B>,
     /// Keeps the response's memory alive. TypeScript never transfers its buffer.
     _array: Float64Array,
 }
@@ -138,16 +138,21 @@ pub(crate) fn write_result<B: ResponseBuffer + ?Sized>(
     }
 }
 
-/// The callback: `(key, cost = 1, epochMs = -1)`. It writes the response into the array. Omitted
-/// arguments, by far the most frequent case, need no conversion.
-unsafe extern "C" fn call<C: LimiterCall>(
+/// The arguments of a callback and their number, the target of the bound function, and the buffer
+/// for its response. Missing arguments are undefined.
+///
+/// # Safety
+/// `env` and `info` are those of the running callback, which [`bind`] bound to a `T` with a `B`. The
+/// callback calls no JavaScript while it uses the buffer.
+#[inline(always)]
+pub(crate) unsafe fn arguments<'a, const N: usize, T, B: ?Sized>(
     env: sys::napi_env,
     info: sys::napi_callback_info,
-) -> sys::napi_value {
-    let mut arguments = [ptr::null_mut(); 3];
-    let mut count = arguments.len();
-    let mut data = ptr::null_mut();
-    // SAFETY: `arguments` has room for `count` values. Node sets missing arguments to undefined.
+) -> ([sys::napi_value; N], usize, &'a T, &'a mut B) {
+    let (mut arguments, mut count, mut data) = ([ptr::null_mut(); N], N, ptr::null_mut());
+    // SAFETY: `arguments` has room for `count` values. `data` is the `BoundCall` that `bind` gave to
+    // the function, and lives as long as the function. A callback runs on its isolate's thread, so
+    // nothing else reads or writes the response meanwhile.
     unsafe {
         sys::napi_get_cb_info(
             env,
@@ -157,18 +162,26 @@ unsafe extern "C" fn call<C: LimiterCall>(
             ptr::null_mut(),
             &raw mut data,
         );
+        let bound = data.cast::<BoundCall<T, B>>().as_mut().unwrap_unchecked();
+        (arguments, count, &bound.target, bound.buffer.as_mut())
     }
-    let [key, cost, time] = arguments;
-    // SAFETY: `data` is the `BoundCall` that `bind` gave to this function, and lives as long as the
-    // function. A callback runs on its isolate's thread, and `call_into` calls no JavaScript, so
-    // nothing else reads or writes the response meanwhile.
+}
+
+/// The callback: `(key, cost = 1, epochMs = -1)`. It writes the response into the array. Omitted
+/// arguments, by far the most frequent case, need no conversion.
+unsafe extern "C" fn call<C: LimiterCall>(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+) -> sys::napi_value {
+    // SAFETY: the environment, the information and the data are those of the running callback.
     unsafe {
-        let bound = data.cast::<BoundCall<C>>().as_mut().unwrap_unchecked();
+        let ([key, cost, time], count, target, response) =
+            arguments::<3, C::Target, C::Output>(env, info);
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
         let cost = if count > 1 { whole(number(env, cost)) } else { 1 };
         let time = if count > 2 { CallClock::call(number(env, time)) } else { CallClock::SYSTEM };
-        call_into::<C>(bound.buffer.as_mut(), &bound.target, key, cost, &time);
+        call_into::<C>(response, target, key, cost, &time);
     }
     ptr::null_mut()
 }
@@ -184,29 +197,23 @@ unsafe extern "C" fn finalize<T>(_env: sys::napi_env, data: *mut c_void, _hint: 
 pub(crate) fn function<C: LimiterCall>(
     env: Env,
     target: C::Target,
-    mut array: Float64Array,
+    array: Float64Array,
 ) -> Result<Unknown<'static>> {
-    let buffer = buffer_in::<C::Output>(&mut array)?;
-    bind(env, BoundCall::<C> { target, buffer, _array: array }, call::<C>)
+    bind::<_, C::Output>(env, target, array, call::<C>)
 }
 
-/// The response buffer at the start of an array. The caller must keep the array alive.
-pub(crate) fn buffer_in<B: ResponseBuffer + ?Sized>(
-    array: &mut Float64Array,
-) -> Result<NonNull<B>> {
-    // SAFETY: nothing else uses the array while this runs.
-    let buffer = B::at_start_of(unsafe { array.as_mut() }).map(NonNull::from);
-    buffer.ok_or_else(|| Error::new(Status::InvalidArg, "the array is too short for a response"))
-}
-
-/// A JavaScript function with `function_data` as its data, to which `callback` receives a
-/// pointer.
-pub(crate) fn bind<T>(
+/// A JavaScript function that runs `callback`, which gets `target` and the buffer at the start of
+/// `array` by [`arguments`].
+pub(crate) fn bind<T, B: ResponseBuffer + ?Sized>(
     env: Env,
-    function_data: T,
+    target: T,
+    mut array: Float64Array,
     callback: unsafe extern "C" fn(sys::napi_env, sys::napi_callback_info) -> sys::napi_value,
 ) -> Result<Unknown<'static>> {
-    let data = Box::into_raw(Box::new(function_data)).cast();
+    // SAFETY: nothing else uses the array while this runs.
+    let buffer = B::at_start_of(unsafe { array.as_mut() }).map(NonNull::from);
+    let buffer = buffer.ok_or_else(|| invalid("the array is too short for a response"))?;
+    let data = Box::into_raw(Box::new(BoundCall { target, buffer, _array: array })).cast();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is that of the running callback. On failure the box is freed here, otherwise by
     // `finalize`.
@@ -225,13 +232,13 @@ pub(crate) fn bind<T>(
                 env.raw(),
                 function,
                 data,
-                Some(finalize::<T>),
+                Some(finalize::<BoundCall<T, B>>),
                 ptr::null_mut(),
                 ptr::null_mut(),
             ))
         });
         if let Err(error) = made {
-            drop(Box::from_raw(data.cast::<T>()));
+            drop(Box::from_raw(data.cast::<BoundCall<T, B>>()));
             return Err(error);
         }
         Unknown::from_napi_value(env.raw(), function)

@@ -14,8 +14,7 @@ use super::hot::{self, CallClock, LimiterCall, NamedTakeCall, TakeCall};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
 use super::policy::NativePolicy;
-use super::response;
-use super::whole;
+use super::{invalid, response, whole};
 use crate::memory;
 use crate::node::policy_set::NativePolicySet;
 use crate::node::registry::{LimiterRegistration, LimiterRegistry};
@@ -56,7 +55,7 @@ impl NativeMemoryLimiter {
 
 #[napi]
 impl NativeMemoryLimiter {
-    /// Whether a take has a single limit without a name, and so a response of seven doubles.
+    /// Whether a take has a single limit without a name, and so a response of ten doubles.
     #[napi(getter, catch_unwind)]
     pub fn is_single(&self) -> bool {
         !self.is_named
@@ -151,10 +150,8 @@ impl NativeMemoryLimiter {
         replaces: bool,
     ) -> Result<Self> {
         let index = VariantIndex { index: index as usize, replaces };
-        match self.inner.open_variant(index, policies.inner()) {
-            Ok(variant) => Ok(Self::new(variant, self.is_named)),
-            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
-        }
+        let variant = self.inner.open_variant(index, policies.inner()).map_err(invalid)?;
+        Ok(Self::new(variant, self.is_named))
     }
 
     /// Frees the prefix for another policy. The memory is freed together with the bound functions.

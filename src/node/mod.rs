@@ -27,3 +27,8 @@ mod store;
 mod uv;
 
 use crate::abi::{micros, response, whole};
+
+/// The error for an invalid argument.
+fn invalid(error: impl std::fmt::Display) -> napi::Error {
+    napi::Error::new(napi::Status::InvalidArg, error.to_string())
+}

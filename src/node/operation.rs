@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{Array, ClassInstance, Env, Float64Array, JsValue, Result, Unknown};
@@ -101,43 +101,20 @@ pub(crate) fn execute_operation(
     });
 }
 
-/// The data of a bound function.
-struct BoundOperation {
-    limiter: Arc<MemoryLimiter>,
-    /// The start of `_array`, which keeps the memory in place.
-    buffer: NonNull<[f64]>,
-    /// Keeps the response's memory alive. TypeScript never transfers its buffer.
-    _array: Float64Array,
-}
-
 /// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number. It
 /// writes the response into the array.
 unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
-    let mut arguments = [ptr::null_mut(); 3 + MAX_POLICIES];
-    let mut count = arguments.len();
-    let mut data = ptr::null_mut();
-    // SAFETY: `arguments` has room for `count` values. Node sets missing arguments to undefined.
+    // SAFETY: the environment, the information and the data are those of the running callback, and
+    // `execute_operation` calls no JavaScript.
     unsafe {
-        sys::napi_get_cb_info(
-            env,
-            info,
-            &raw mut count,
-            arguments.as_mut_ptr(),
-            ptr::null_mut(),
-            &raw mut data,
-        );
-    }
-    let [code, amount, time, keys @ ..] = arguments;
-    // SAFETY: `data` is the `BoundOperation` that `bind` gave to this function, and lives as long
-    // as the function. A callback runs on its isolate's thread, and `execute_operation` calls no
-    // JavaScript, so nothing else reads or writes the response meanwhile.
-    unsafe {
-        let bound = data.cast::<BoundOperation>().as_mut().unwrap_unchecked();
+        let (arguments, _, limiter, response) =
+            hot::arguments::<{ 3 + MAX_POLICIES }, Arc<MemoryLimiter>, [f64]>(env, info);
+        let [code, amount, time, keys @ ..] = arguments;
         let operation = read_operation(number(env, code), &[number(env, amount)], Vec::new());
         let time = CallClock::call(number(env, time));
         let mut buffers = KeyBuffers::new();
         let keys = buffers.read(env, keys.into_iter());
-        execute_operation(bound.buffer.as_mut(), &bound.limiter, keys, operation.as_ref(), &time);
+        execute_operation(response, limiter, keys, operation.as_ref(), &time);
     }
     ptr::null_mut()
 }
@@ -146,8 +123,7 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
 pub(crate) fn function(
     env: Env,
     limiter: Arc<MemoryLimiter>,
-    mut array: Float64Array,
+    array: Float64Array,
 ) -> Result<Unknown<'static>> {
-    let buffer = hot::buffer_in::<[f64]>(&mut array)?;
-    hot::bind(env, BoundOperation { limiter, buffer, _array: array }, call)
+    hot::bind::<_, [f64]>(env, limiter, array, call)
 }

@@ -3,11 +3,10 @@
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
 use napi::bindgen_prelude::Result;
-use napi::{Error, Status};
 use napi_derive::napi;
 
-use super::whole;
-use crate::algorithm::InvalidNumber;
+use super::{invalid, whole};
+use crate::algorithm::UNKNOWN_TIME_ZONE;
 use crate::calendar::{self, Calendar};
 use crate::policy::Policy;
 
@@ -34,11 +33,10 @@ impl NativePolicy {
     )]
     pub fn from_numbers(kind: u32, numbers: Vec<f64>, time_zone: Option<String>) -> Result<Self> {
         let numbers: Vec<_> = numbers.into_iter().map(whole).collect();
-        let calendar_of = |every| {
-            Calendar::new(every, &time_zone.unwrap_or_default()).map_err(|_| UNKNOWN_TIME_ZONE)
-        };
+        let calendar_of =
+            |every| Calendar::new(every, &time_zone.unwrap_or_default()).ok_or(UNKNOWN_TIME_ZONE);
         let policy = Policy::from_numbers(kind, &numbers, calendar_of);
-        policy.map(Self).map_err(|invalid| Error::new(Status::InvalidArg, invalid.to_string()))
+        policy.map(Self).map_err(invalid)
     }
 
     /// Whether a time zone has this name.
@@ -47,6 +45,3 @@ impl NativePolicy {
         calendar::is_time_zone(&name)
     }
 }
-
-const UNKNOWN_TIME_ZONE: InvalidNumber =
-    InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };

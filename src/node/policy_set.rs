@@ -3,11 +3,10 @@
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
 use napi::bindgen_prelude::{ClassInstance, Result};
-use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::policy::NativePolicy;
-use super::whole;
+use super::{invalid, whole};
 use crate::policy::ban::BanRule;
 use crate::policy::policy_set::{self, NamedPolicy};
 
@@ -47,13 +46,12 @@ impl NativePolicySet {
     #[napi(catch_unwind, ts_args_type = "policies: number, numbers: readonly number[]")]
     pub fn with_ban(&self, policies: u32, numbers: Vec<f64>) -> Result<Self> {
         let numbers: Vec<_> = numbers.into_iter().map(whole).collect();
-        let Some(rule) = BanRule::new(policies, &numbers) else {
-            return Err(Error::new(Status::InvalidArg, "must have numbers in their ranges"));
-        };
+        let rule = BanRule::new(policies, &numbers)
+            .ok_or_else(|| invalid("must have numbers in their ranges"))?;
         Ok(Self { inner: self.inner().with_ban(rule), is_named: true })
     }
 
-    /// Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+    /// Policies by name. `keyDimensions` has the number of each policy's key dimension. Throws if the
     /// policies cannot decide together.
     #[napi(
         factory,
@@ -63,17 +61,15 @@ impl NativePolicySet {
     pub fn multi(
         names: Vec<String>,
         policies: Vec<ClassInstance<'_, NativePolicy>>,
-        subjects: Vec<u32>,
+        key_dimensions: Vec<u32>,
     ) -> Result<Self> {
-        let named = names.into_iter().zip(policies).zip(subjects);
-        let named = named.map(|((name, policy), subject)| NamedPolicy {
+        let named = names.into_iter().zip(policies).zip(key_dimensions);
+        let named = named.map(|((name, policy), key_dimension)| NamedPolicy {
             name: name.into(),
             policy: policy.inner(),
-            key_dimension: subject as usize,
+            key_dimension: key_dimension as usize,
         });
-        match policy_set::PolicySet::multi(named.collect()) {
-            Ok(inner) => Ok(Self { inner, is_named: true }),
-            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
-        }
+        let inner = policy_set::PolicySet::multi(named.collect()).map_err(invalid)?;
+        Ok(Self { inner, is_named: true })
     }
 }

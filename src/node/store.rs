@@ -6,10 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use napi::bindgen_prelude::Result;
-use napi::{Error, Status};
 use napi_derive::napi;
 
-use super::whole;
+use super::{invalid, whole};
 use crate::memory::{self, Seed, open_named};
 use crate::node::limiter::NativeMemoryLimiter;
 use crate::node::policy_set::NativePolicySet;
@@ -29,19 +28,14 @@ impl NativeMemoryStore {
         let Some(name) = name else {
             return Ok(Self(memory::MemoryStore::new(max_keys, random_seed())));
         };
-        match open_named(&name, max_keys, own_clock, random_seed) {
-            Ok(store) => Ok(Self(store)),
-            Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
-        }
+        open_named(&name, max_keys, own_clock, random_seed).map(Self).map_err(invalid)
     }
 
     /// Opens a limiter. Throws while the prefix is open with policies that differ in more than numbers.
     #[napi(catch_unwind)]
     pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeMemoryLimiter> {
-        match self.0.open(&prefix, policies.inner()) {
-            Ok(limiter) => Ok(NativeMemoryLimiter::new(limiter, policies.is_named())),
-            Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
-        }
+        let limiter = self.0.open(&prefix, policies.inner()).map_err(invalid)?;
+        Ok(NativeMemoryLimiter::new(limiter, policies.is_named()))
     }
 
     /// The number of keys that are stored separately now.

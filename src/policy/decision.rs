@@ -1,6 +1,6 @@
 //! The decision on a call, as callers see it.
 
-use crate::algorithm::{Algorithm, LimitStatus, Outcome, Preview};
+use crate::algorithm::{Algorithm, LimitStatus, Outcome};
 use crate::time::{Micros, whole_millis};
 
 /// The outcome of a call, as callers see it.
@@ -30,6 +30,16 @@ impl From<Outcome> for Status {
 }
 
 /// The decision on one call under one policy.
+///
+/// # Examples
+/// ```
+/// use tollgate::algorithm::{Algorithm as _, FixedWindow};
+/// use tollgate::policy::decision::{Status, take};
+/// let window = FixedWindow::new(3, 60_000_000).unwrap();
+/// let decision = take(&window, &mut window.initial_state(), 0, 2);
+/// assert_eq!((decision.status, decision.remaining), (Status::Allowed, 1));
+/// assert_eq!(decision.reset_after_ms, 60_000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The outcome of the call.
@@ -63,13 +73,6 @@ pub struct Decision {
 pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u64) -> Decision {
     let outcome = policy.charge(state, now, cost);
     to_decision(policy, state, now, cost, outcome)
-}
-
-/// Decides as [`take`] would, and charges nothing. The numbers are those before the call.
-///
-/// `cost` may be 0. A state that is too far ahead after a clock step is decided as if repaired.
-pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
-    decision_of_preview(&policy.preview(state, now, cost), now)
 }
 
 /// Makes the decision of an outcome and the state after the call.
@@ -171,13 +174,6 @@ pub(crate) fn decision_of_status(
     }
 }
 
-/// Makes the decision of a preview.
-#[must_use]
-pub fn decision_of_preview(preview: &Preview, now: Micros) -> Decision {
-    let decision = decision_of_limits(&preview.statuses, now, preview.outcome);
-    decision.with_takes_last(preview.takes_last)
-}
-
 impl Decision {
     /// The decision on a call that has not been made. `takes_last` says whether the call would take
     /// the last unit, because the remaining units do not.
@@ -203,55 +199,4 @@ pub(crate) fn reported_limit(statuses: &[LimitStatus], status: Status) -> usize 
 
 pub(crate) fn millis_until(time: Micros, now: Micros) -> u64 {
     whole_millis(time.saturating_sub(now))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::algorithm::FixedWindow;
-
-    fn two_per_second() -> FixedWindow {
-        FixedWindow::new(2, 1_000_000).unwrap()
-    }
-
-    #[test]
-    fn the_statuses_in_order() {
-        let policy = two_per_second();
-        let mut state = policy.initial_state();
-        let statuses = [3, 1, 1, 1].map(|cost| {
-            let decision = take(&policy, &mut state, 500, cost);
-            (decision.status, decision.remaining, decision.retry_after_ms)
-        });
-        assert_eq!(
-            statuses,
-            [
-                (Status::Impossible, 2, 0),
-                (Status::Allowed, 1, 0),
-                (Status::AllowedLast, 0, 0),
-                (Status::Refused, 0, 1_001),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_peek_answers_as_take_would_with_the_numbers_as_they_stand() {
-        let policy = two_per_second();
-        let mut state = policy.initial_state();
-        take(&policy, &mut state, 0, 1);
-        let one = peek(&policy, &state, 0, 1);
-        assert_eq!((one.status, one.remaining), (Status::AllowedLast, 1));
-        let two = peek(&policy, &state, 0, 2);
-        assert_eq!((two.status, two.retry_after_ms), (Status::Refused, 1_000));
-        assert_eq!(peek(&policy, &state, 0, 3).status, Status::Impossible);
-        take(&policy, &mut state, 0, 1);
-        let nothing = peek(&policy, &state, 0, 0);
-        assert_eq!((nothing.status, nothing.remaining), (Status::Allowed, 0));
-    }
-
-    #[test]
-    fn an_unused_key_needs_no_reset() {
-        let policy = two_per_second();
-        let decision = peek(&policy, &policy.initial_state(), 9, 0);
-        assert_eq!((decision.remaining, decision.reset_after_ms, decision.at), (2, 0, 9));
-    }
 }

@@ -13,8 +13,8 @@
 //!   rises above the marks of all earlier decisions, and nothing of theirs comes back.
 //!
 //! A key without a mark has moved by 0. So keys that are neither refunded, reset nor renumbered
-//! store nothing, and their decisions carry nothing. A decision whose mark was lost counts as one
-//! with the mark 0: less comes back, never more.
+//! store nothing, and their decisions carry 0. A decision whose mark was lost counts as one with the
+//! mark 0: less comes back, never more.
 //!
 //! A mark lives [until](Mark::until) the units of all decisions before it have gone, even if a store
 //! could have dropped the state earlier.

@@ -1,7 +1,7 @@
 //! Responses that name several limits: those of a policy whose limits have names, and those of
 //! several policies that decide together.
 
-use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome, Preview};
+use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome};
 use crate::policy::ban::Ban;
 use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
 use crate::policy::policy_set::{PerPolicy, PolicySet};
@@ -200,13 +200,6 @@ impl Response {
         latest
     }
 
-    /// The response to a preview.
-    #[must_use]
-    pub fn of_peek(named: bool, preview: &Preview, now: Micros, cost: u64) -> Self {
-        Self::of(named, &preview.statuses, now, cost, preview.outcome)
-            .with_takes_last(preview.takes_last)
-    }
-
     /// The response to a call that has not been made. If it is allowed, `takes_last` says whether
     /// it would take the last unit.
     #[must_use]
@@ -271,9 +264,4 @@ pub fn take_all(
     }
     let named = policies.alone().is_none_or(|policy| policy.named_limits() > 0);
     Some(Response::of_status(named, &statuses, now, cost, status))
-}
-
-/// [`decision::peek`], with a report of each limit.
-pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Response {
-    Response::of_peek(policy.named_limits() > 0, &policy.preview(state, now, cost), now, cost)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{ChargeRecord, PermitId, PermitRequest, RateState, ScheduledReservation};
+use crate::algorithm::{ChargeRecord, PermitId, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::time::Micros;
 
 /// The scheduled reservations of one call, by policy; `None` for a policy without a key.
-pub type ScheduledReservations = Vec<Option<ScheduledReservation<RateState>>>;
+pub type ScheduledReservations = Vec<Option<ScheduledReservation>>;
 /// The identifier of a reservation: random bytes.
 pub type HoldId = [u8; 16];
 
@@ -92,7 +92,7 @@ pub enum Operation {
     },
     /// Takes units as of the first time at which they fit under all policies, if that is within
     /// `max_wait`, and returns the microseconds until then: see
-    /// [`Schedulable`](crate::algorithm::Schedulable). All policies must be rates.
+    /// [`Rate::schedule`](crate::algorithm::Rate::schedule). All policies must be rates.
     Schedule {
         /// The units, at least 1.
         cost: u64,

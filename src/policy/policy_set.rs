@@ -21,6 +21,17 @@ const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies
 ///
 /// Each policy counts by one of the call's *key dimensions*: the kinds of keys that a call names (a
 /// user, an address). A limiter whose policies all count by the same key has one key dimension.
+///
+/// # Examples
+/// ```
+/// use tollgate::algorithm::{FixedWindow, Gcra};
+/// use tollgate::policy::{Policy, policy_set::{NamedPolicy, PolicySet}};
+/// let burst = Policy::Gcra(Gcra::new(10, 1_000_000, 10).unwrap());
+/// let day = Policy::FixedWindow(FixedWindow::new(5_000, 86_400_000_000).unwrap());
+/// let named = [("burst", burst), ("day", day)]
+///     .map(|(name, policy)| NamedPolicy { name: name.into(), policy, key_dimension: 0 });
+/// assert_eq!(PolicySet::multi(named.into()).unwrap().named_limits(), 2);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySet {
     named: Box<[NamedPolicy]>,
@@ -39,7 +50,8 @@ pub struct NamedPolicy {
     pub key_dimension: usize,
 }
 
-/// The error for policies that cannot decide together.
+/// The error for policies that cannot decide together, and for other policies that a limiter or a
+/// prefix cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidPolicySet(&'static str);
 
@@ -48,6 +60,12 @@ impl InvalidPolicySet {
     pub(crate) const NOT_A_VARIANT: Self = Self("must differ in numbers only");
     /// More variants than have numbers.
     pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
+    /// The prefix is open with policies that differ in more than numbers: both limiters would count
+    /// on the same keys.
+    pub(crate) const PREFIX_IN_USE: Self = Self(
+        "is in use on this store by a limiter whose policies differ in more than numbers: close it, \
+         or use another prefix",
+    );
 
     /// The rule that they break.
     #[must_use]

@@ -2,14 +2,14 @@
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::clock::WasmCallClock;
 use super::response::{DecisionBuffer, FailureCode, ResponseBuffer};
-use super::{builder, whole};
+use super::{builder, micros, whole};
 use crate::key::Key;
 use crate::memory;
 use crate::policy::execute::Execution;
 use crate::policy::operation::Operation;
 use crate::prefixes::VariantIndex;
+use crate::time::Micros;
 use crate::wasm::scratch::{with_scratch, write_reason};
 
 /// A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
@@ -29,10 +29,15 @@ impl WasmMemoryLimiter {
         &self,
         keys: &[Option<Key<'_>>],
         operation: &Operation,
-        time: &WasmCallClock,
+        now: Micros,
     ) -> Result<Execution, FailureCode> {
-        Ok(self.inner.execute(keys, operation, time)?)
+        Ok(self.inner.execute(keys, operation, &now)?)
     }
+}
+
+/// The time that the caller gives: WebAssembly has no clock.
+fn time_of(epoch_ms: f64) -> Micros {
+    micros(epoch_ms).unwrap_or(0)
 }
 
 #[wasm_bindgen]
@@ -53,12 +58,12 @@ impl WasmMemoryLimiter {
     pub fn take(&self, length: usize, cost: f64, epoch_ms: f64) {
         with_scratch(|scratch| {
             let (key, response) = scratch.key(length);
-            let (cost, time) = (whole(cost), WasmCallClock::call(epoch_ms));
+            let (cost, now) = (whole(cost), time_of(epoch_ms));
             if self.is_named {
-                let take = |key| self.execute_on(&[Some(key)], &Operation::Take { cost }, &time);
+                let take = |key| self.execute_on(&[Some(key)], &Operation::Take { cost }, now);
                 response.write(key.and_then(take));
             } else if let Some(response) = DecisionBuffer::at_start_of(response) {
-                response.write(key.map(|key| Some(self.inner.take(key, cost, &time))));
+                response.write(key.map(|key| Some(self.inner.take(key, cost, &now))));
             }
         });
     }
@@ -72,7 +77,7 @@ impl WasmMemoryLimiter {
             let performed = keys.and_then(|keys| {
                 let keys = &keys[..self.inner.policies().key_dimensions()];
                 let operation = operation.ok_or(FailureCode::Panicked)?;
-                self.execute_on(keys, &operation, &WasmCallClock::call(epoch_ms))
+                self.execute_on(keys, &operation, time_of(epoch_ms))
             });
             response.write(performed);
         });
@@ -84,15 +89,10 @@ impl WasmMemoryLimiter {
     #[wasm_bindgen(js_name = openVariant)]
     pub fn open_variant(&self, is_single: bool, index: usize, replaces: bool) -> Option<Self> {
         let index = VariantIndex { index, replaces };
-        let reason = match builder::take(is_single) {
-            Ok(policies) => match self.inner.open_variant(index, policies) {
-                Ok(variant) => return Some(Self::new(variant, self.is_named)),
-                Err(invalid) => invalid.rule(),
-            },
-            Err(invalid) => invalid.rule(),
-        };
-        write_reason(reason);
-        None
+        let opened =
+            builder::take(is_single).and_then(|policies| self.inner.open_variant(index, policies));
+        let opened = opened.map(|variant| Self::new(variant, self.is_named));
+        opened.map_err(|invalid| write_reason(invalid.rule())).ok()
     }
 
     /// Frees the prefix for another policy.

@@ -15,8 +15,6 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen gives JavaScript only what is public")]
 
 mod builder;
-#[cfg(feature = "wasm")]
-mod clock;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod host;

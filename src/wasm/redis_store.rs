@@ -13,7 +13,7 @@ use super::{builder, host, whole};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 use crate::policy::variants::PolicyVariants;
-use crate::prefixes::{PrefixInUse, Prefixes, VariantIndex};
+use crate::prefixes::{Prefixes, VariantIndex};
 use crate::redis::{self, CallBatch, Flush, KeyNames, Script};
 use crate::wasm::scratch::{ScratchKeys, with_scratch, write_reason};
 
@@ -69,7 +69,7 @@ impl WasmRedisStore {
         let reason = match builder::take(is_single) {
             Ok(policies) => match self.0.borrow_mut().open(&prefix, &policies) {
                 Ok(_) => return Some(WasmRedisLimiter::new(prefix, policies, Rc::clone(&self.0))),
-                Err(_) => PrefixInUse::RULE,
+                Err(invalid) => invalid.rule(),
             },
             Err(invalid) => invalid.rule(),
         };
@@ -197,7 +197,7 @@ impl WasmRedisLimiter {
         let mut variants = self.queue.variants.borrow_mut();
         variants.get(0).check_variant(&policies).map_err(InvalidPolicySet::rule)?;
         let opened = self.prefixes.borrow_mut().open_variant(&self.prefix, index, &policies);
-        opened.map_err(|PrefixInUse| PrefixInUse::RULE)?;
+        opened.map_err(InvalidPolicySet::rule)?;
         let variant = variants.add(policies).map_err(InvalidPolicySet::rule)?;
         Ok(Self {
             names: self.names.clone(),

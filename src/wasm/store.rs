@@ -8,7 +8,6 @@ use super::builder;
 use super::host::seed;
 use super::whole;
 use crate::memory;
-use crate::prefixes::PrefixInUse;
 use crate::wasm::limiter::WasmMemoryLimiter;
 use crate::wasm::scratch::{with_scratch, write_reason};
 
@@ -31,19 +30,11 @@ impl WasmMemoryStore {
     /// reason is then written to the scratch memory.
     pub fn open(&self, is_single: bool) -> Option<WasmMemoryLimiter> {
         let prefix = with_scratch(|scratch| scratch.text(0).to_owned());
-        let reason = match builder::take(is_single) {
-            Ok(policies) => {
-                let is_named =
-                    !is_single || policies.named_limits() > 0 || policies.ban().is_some();
-                match self.0.open(&prefix, policies) {
-                    Ok(limiter) => return Some(WasmMemoryLimiter::new(limiter, is_named)),
-                    Err(_) => PrefixInUse::RULE,
-                }
-            }
-            Err(invalid) => invalid.rule(),
-        };
-        write_reason(reason);
-        None
+        let opened = builder::take(is_single).and_then(|policies| {
+            let is_named = !is_single || policies.named_limits() > 0 || policies.ban().is_some();
+            Ok(WasmMemoryLimiter::new(self.0.open(&prefix, policies)?, is_named))
+        });
+        opened.map_err(|invalid| write_reason(invalid.rule())).ok()
     }
 
     /// The number of keys that are stored separately now.

@@ -22,8 +22,8 @@
 //! killed delays others no longer. A call that does not wait is behind all tickets. Above
 //! [`MAX_TICKETS`] tickets a call waits without one.
 //!
-//! The time for which a call has waited is a length of time that its process measured. A process
-//! can so move its calls ahead of others, but it cannot break the law.
+//! The process of a call measures how long the call has waited. A process that reports longer waits
+//! moves its calls ahead of others, but cannot break the law.
 //!
 //! **Changed numbers.** Permits keep their units and the length of their lives. Under a smaller
 //! limit calls are refused until enough permits have ended.
@@ -202,9 +202,9 @@ pub struct PermitRequest {
 }
 
 impl PermitRequest {
-    /// The turn of the call: since the earliest time that one of its requests had. A request that was
-    /// delayed seems to have waited since later than it has, so the earliest time is the best one.
-    /// `None` if the call does not wait.
+    /// The turn of the call: the earliest start of its wait by any of its requests, and its id. A
+    /// request that was delayed on its way computes too late a start. `None` if the call does not
+    /// wait.
     fn turn(self, state: &PermitState, now: Micros) -> Option<(Micros, PermitId)> {
         let computed = (now.saturating_sub(self.waited?), self.id);
         let ticket = state.tickets.iter().find(|ticket| ticket.id == self.id);

@@ -24,7 +24,7 @@
 //! plus the larger rate times t. The burst must be among the carried numbers: otherwise a reader
 //! with a smaller burst would treat the state as one left ahead by a clock step, and reduce it.
 //!
-//! **Scheduled reservations** (see [`Schedulable`](super::Schedulable)). A scheduled reservation is
+//! **Scheduled reservations** (see [`Rate::schedule`]). A scheduled reservation is
 //! a charge as of its slot. Until the last slot has come, no call is decided as of an earlier time.
 //! So slots and calls are in the order of their times, and the law holds for slots as it does for
 //! calls, whichever policy reads the state.

@@ -13,18 +13,18 @@
 use std::sync::Arc;
 
 use super::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
-use crate::algorithm::rate::RateBased;
-use crate::algorithm::{Algorithm, KeyState, Outcome};
+use crate::algorithm::rate::Rate;
+use crate::algorithm::{Algorithm, Outcome};
 use crate::time::{MAX_SAFE, Micros};
 
-/// A scheduled reservation: a slot ahead for which units were charged. [`Schedulable::cancel`]
+/// A scheduled reservation: a slot ahead for which units were charged. [`Rate::cancel`]
 /// cancels it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScheduledReservation<S> {
+pub struct ScheduledReservation {
     /// The state before the charge.
-    pub before: S,
+    pub before: RateState,
     /// The state after the charge.
-    pub after: S,
+    pub after: RateState,
 }
 
 /// The numbers of a rate's state.
@@ -60,7 +60,7 @@ impl RateState {
     }
 }
 
-impl ScheduledReservation<RateState> {
+impl ScheduledReservation {
     /// The reservation as [`SCHEDULED_RESERVATION_LENGTH`] numbers below 2^53.
     #[must_use]
     pub fn to_numbers(&self) -> [u64; SCHEDULED_RESERVATION_LENGTH] {
@@ -81,34 +81,47 @@ impl ScheduledReservation<RateState> {
     }
 }
 
-/// An algorithm that can schedule calls.
-pub trait Schedulable: Algorithm<State: KeyState> {
+impl Rate {
     /// The first whole microsecond from `now` on at which `cost` units, at least 1, would be
     /// admitted if no other call came; `None` if they never fit. The state has been
     /// [normalized](Algorithm::normalize) at `now`.
     ///
     /// It charges nothing: the caller decides whether the wait is too long.
-    fn slot(&self, state: &Self::State, now: Micros, cost: u64) -> Option<Micros>;
+    #[must_use]
+    pub fn slot(&self, state: &RateState, now: Micros, cost: u64) -> Option<Micros> {
+        match self.outcome(state, now, cost) {
+            Outcome::Admitted => Some(now),
+            Outcome::Refused => Some(self.retry_at(state, now, cost)),
+            Outcome::Impossible => None,
+        }
+    }
 
     /// Charges `cost` units, at least 1, as of `slot`, which is the call's slot or a later time, at
     /// most [`MAX_WAIT`] after `now`. For any other time it charges nothing and returns `None`. The
     /// state has been normalized at `now`.
-    fn schedule(
+    pub fn schedule(
         &self,
-        state: &mut Self::State,
+        state: &mut RateState,
         now: Micros,
         cost: u64,
         slot: Micros,
-    ) -> Option<ScheduledReservation<Self::State>>;
+    ) -> Option<ScheduledReservation> {
+        if cost == 0 || !(now..=now.saturating_add(MAX_WAIT)).contains(&slot) {
+            return None;
+        }
+        let arrival = self.arrival_after(state, slot, cost).ok()?;
+        let numbers = match slot > now {
+            true => Arc::new(self.numbers().with_scheduled_until(slot)),
+            false => self.shared_numbers(),
+        };
+        let after = RateState { arrival, numbers };
+        Some(ScheduledReservation { before: std::mem::replace(state, after.clone()), after })
+    }
 
     /// Cancels a scheduled reservation, and returns whether it did. It does so only if the state is
     /// still that after the reservation: nothing was scheduled or taken since. The state then
     /// becomes that before the reservation.
-    fn cancel(
-        &self,
-        state: &mut Self::State,
-        reservation: &ScheduledReservation<Self::State>,
-    ) -> bool {
+    pub fn cancel(&self, state: &mut RateState, reservation: &ScheduledReservation) -> bool {
         let is_last = *state == reservation.after;
         if is_last {
             state.clone_from(&reservation.before);
@@ -117,52 +130,22 @@ pub trait Schedulable: Algorithm<State: KeyState> {
     }
 }
 
-impl<T: RateBased> Schedulable for T {
-    fn slot(&self, state: &RateState, now: Micros, cost: u64) -> Option<Micros> {
-        match self.outcome(state, now, cost) {
-            Outcome::Admitted => Some(now),
-            Outcome::Refused => Some(self.retry_at(state, now, cost)),
-            Outcome::Impossible => None,
-        }
-    }
-
-    fn schedule(
-        &self,
-        state: &mut RateState,
-        now: Micros,
-        cost: u64,
-        slot: Micros,
-    ) -> Option<ScheduledReservation<RateState>> {
-        if cost == 0 || !(now..=now.saturating_add(MAX_WAIT)).contains(&slot) {
-            return None;
-        }
-        let rate = self.rate();
-        let arrival = rate.arrival_after(state, slot, cost).ok()?;
-        let numbers = match slot > now {
-            true => Arc::new(rate.numbers().with_scheduled_until(slot)),
-            false => rate.shared_numbers(),
-        };
-        let after = RateState { arrival, numbers };
-        Some(ScheduledReservation { before: std::mem::replace(state, after.clone()), after })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Arrival, ChargeRecord, Gcra, Levels, TokenBucket};
+    use crate::algorithm::{Arrival, ChargeRecord, Gcra, Levels, RateBased as _, TokenBucket};
 
     const SECOND: Micros = 1_000_000;
 
-    fn per_second(limit: u64, burst: u64) -> Gcra {
-        Gcra::new(limit, SECOND, burst).unwrap()
+    fn per_second(limit: u64, burst: u64) -> Rate {
+        Gcra::new(limit, SECOND, burst).unwrap().rate().clone()
     }
 
     /// Waits as long as necessary.
-    fn wait(gcra: &Gcra, state: &mut RateState, now: Micros, cost: u64) -> Micros {
-        gcra.normalize(state, now);
-        let slot = gcra.slot(state, now, cost).unwrap();
-        assert!(gcra.schedule(state, now, cost, slot).is_some());
+    fn wait(rate: &Rate, state: &mut RateState, now: Micros, cost: u64) -> Micros {
+        rate.normalize(state, now);
+        let slot = rate.slot(state, now, cost).unwrap();
+        assert!(rate.schedule(state, now, cost, slot).is_some());
         slot
     }
 
@@ -173,15 +156,6 @@ mod tests {
         assert!(longest.numbers.horizon(MAX_SAFE).is_some());
         assert_eq!(RateState::from_numbers(&numbers(MAX_SAFE, 2)), None);
         assert_eq!(RateState::from_numbers(&numbers(MAX_SAFE, MAX_SAFE)), None);
-    }
-
-    #[test]
-    fn slots_follow_each_other_at_the_interval() {
-        let ten = per_second(10, 2);
-        let mut state = ten.initial_state();
-        let slots = [0; 5].map(|now| wait(&ten, &mut state, now, 1));
-        assert_eq!(slots, [0, 0, 100_000, 200_000, 300_000]);
-        assert_eq!(wait(&ten, &mut state, 250_000, 2), 500_000);
     }
 
     #[test]
@@ -198,7 +172,7 @@ mod tests {
         assert_eq!((ten.retry_at(&state, 0, 1), ten.slot(&state, 0, 1)), (SECOND, Some(SECOND)));
         assert_eq!(ten.remaining(&state, SECOND), 9);
         assert_eq!(ten.charge(&mut state, SECOND, 9), Outcome::Admitted);
-        assert_eq!(state.numbers, ten.rate().shared_numbers(), "a call clears the mark");
+        assert_eq!(state.numbers, ten.shared_numbers(), "a call clears the mark");
     }
 
     #[test]
@@ -216,27 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_cancelled_only_if_no_later_call_was_charged() {
-        let one = per_second(1, 1);
-        let mut state = one.initial_state();
-        one.charge(&mut state, 0, 1);
-        let before = state.clone();
-        let first = one.schedule(&mut state, 0, 1, SECOND).unwrap();
-        let second = one.schedule(&mut state, 0, 1, 2 * SECOND).unwrap();
-        assert!(!one.cancel(&mut state, &first));
-        assert!(one.cancel(&mut state, &second));
-        assert!(!one.cancel(&mut state, &second), "once");
-        assert!(one.cancel(&mut state, &first));
-        assert_eq!(state, before);
-    }
-
-    #[test]
     fn a_scheduled_reservation_converts_to_numbers_and_back() {
         let levels = Levels { capacity: 3, initial: 1, debt: 2 };
         let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
         let mut state = bucket.initial_state();
         bucket.normalize(&mut state, 7);
-        let reservation = bucket.schedule(&mut state, 7, 2, SECOND).unwrap();
+        let reservation = bucket.rate().schedule(&mut state, 7, 2, SECOND).unwrap();
         let numbers: Vec<_> = reservation.to_numbers().into();
         assert_eq!(numbers.len(), SCHEDULED_RESERVATION_LENGTH);
         assert_eq!(ScheduledReservation::from_numbers(&numbers), Some(reservation));
@@ -261,19 +220,6 @@ mod tests {
         assert_eq!(wait(&one, &mut state, 3 * SECOND, 1), 3 * SECOND);
     }
 
-    /// If waiting callers were counted as of now, a faster version would assign their times again:
-    /// eleven units from 1.1 s to 2 s, where ten are the bound.
-    #[test]
-    fn another_version_schedules_after_waiting_callers() {
-        let (slow, fast) = (per_second(1, 1), per_second(10, 1));
-        let mut state = slow.initial_state();
-        let slots = [0; 11].map(|now| wait(&slow, &mut state, now, 1));
-        assert_eq!(slots[10], 10 * SECOND);
-        // The unit of the last slot is still charged then, and drains at the new rate.
-        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND);
-        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND + 100_000);
-    }
-
     #[test]
     fn a_clock_that_jumps_far_ahead_and_back_locks_a_key_for_no_longer_than_the_horizon() {
         let ten = per_second(10, 10);
@@ -296,10 +242,10 @@ mod tests {
         let bucket = TokenBucket::with_levels(levels, 1, SECOND).unwrap();
         let mut state = bucket.initial_state();
         bucket.normalize(&mut state, 7);
-        let slot = bucket.slot(&state, 7, 2).unwrap();
+        let slot = bucket.rate().slot(&state, 7, 2).unwrap();
         assert_eq!(slot, 2 * SECOND + 7);
-        assert!(bucket.schedule(&mut state, 7, 2, slot).is_some());
-        assert_eq!(bucket.slot(&state, 7, 1), Some(3 * SECOND + 7));
+        assert!(bucket.rate().schedule(&mut state, 7, 2, slot).is_some());
+        assert_eq!(bucket.rate().slot(&state, 7, 1), Some(3 * SECOND + 7));
         assert!(state.numbers.lingers);
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! A bucket that begins with less than its capacity must remember that it has begun. So its first
 //! call is recorded even if it is refused, and the key is kept until it has been full for 24 hours
-//! ([`LINGER`]). Then it is fresh, and may be dropped. Each state has a mark for this, because a
-//! store drops a state without knowing its readers.
+//! ([`LINGER`]). Then it is fresh, and may be dropped. Each state records whether it lingers, because
+//! a store drops a state without knowing the policies that read it.
 
 use crate::algorithm::InvalidNumber;
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};

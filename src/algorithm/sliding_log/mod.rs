@@ -141,10 +141,7 @@ impl SlidingLog {
         }
         let (shortest, longest) = (by_window[0], by_window[by_window.len() - 1]);
         if !(1..=shortest.window).contains(&precision) {
-            return wrong(
-                "precision",
-                "must be longer than 0 and at max_limit the smallest window",
-            );
+            return wrong("precision", "must be longer than 0 and at most the smallest window");
         }
         if precision > 1 && longest.window + precision > MAX_TIME {
             return wrong("precision", "and the longest window must be below 2^52 µs together");

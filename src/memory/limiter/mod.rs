@@ -14,9 +14,9 @@ use crate::policy::decision::{self, Decision};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{self, Response, States};
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::{PerPolicy, PolicySet};
+use crate::policy::policy_set::{InvalidPolicySet, PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
-use crate::prefixes::{InvalidVariant, VariantIndex};
+use crate::prefixes::VariantIndex;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::Micros;
@@ -81,12 +81,12 @@ impl MemoryLimiter {
     /// Opens a limiter on the same states whose policies have other numbers: a variant of these.
     ///
     /// # Errors
-    /// [`InvalidVariant`] if the policies differ in more than numbers.
+    /// [`InvalidPolicySet`] if the policies differ in more than numbers.
     pub fn open_variant(
         &self,
         index: VariantIndex,
         policies: PolicySet,
-    ) -> Result<Self, InvalidVariant> {
+    ) -> Result<Self, InvalidPolicySet> {
         self.policies.check_variant(&policies)?;
         let differs = locked(&self.store.prefixes).open_variant(&self.prefix, index, &policies)?;
         let (store, namespaces) = (Arc::clone(&self.store), self.namespaces.clone());
@@ -118,18 +118,6 @@ impl MemoryLimiter {
             return decide();
         }
         self.take_all(key, cost, clock).unwrap_or_else(decide)
-    }
-
-    /// The decision that [`take`](Self::take) would make, without charging. The cost may be 0.
-    pub fn peek(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
-        self.inspect(key, clock, |policy, state, now| decision::peek(policy, state, now, cost))
-            .unwrap_or_else(|| self.decide(key, &Operation::Peek { cost }, clock).decision)
-    }
-
-    /// [`peek`](Self::peek), with a report of each limit if the limits have names.
-    pub fn peek_with_report(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
-        self.inspect(key, clock, |policy, state, now| multi_policy::peek(policy, state, now, cost))
-            .unwrap_or_else(|| self.decide(key, &Operation::Peek { cost }, clock))
     }
 
     /// Executes an operation on the keys of the limiter's key dimensions, in their order. It is
@@ -244,44 +232,6 @@ impl MemoryLimiter {
                 decision
             }
         }
-    }
-
-    /// Calls `peek` on the state of a key. `None` where [`change`](Self::change) would call
-    /// `decide`.
-    fn inspect<T>(
-        &self,
-        key: Key<'_>,
-        clock: &impl Clock,
-        peek: impl FnOnce(&Policy, &State, Micros) -> T,
-    ) -> Option<T> {
-        let (policy, namespace) = &self.first;
-        let hash = self.store.hash_key(key);
-        let key_ref = (*namespace, key, hash);
-        let mut shard = self.store.shard(hash);
-        // Not `||`: a call on one policy should pay for a single test.
-        if (self.is_general | shard.has_metadata()) && self.needs_multi_key(&shard, key_ref) {
-            return None;
-        }
-        let hint = shard.prefetch(key_ref);
-        let now = clock.now();
-        Some(match shard.find(key_ref, hint, now) {
-            StateEntry::Occupied(state) => peek(policy, state, now),
-            StateEntry::Vacant(shared) => {
-                let state = shared.unwrap_or_else(|| policy.initial_state());
-                peek(policy, &state, now)
-            }
-        })
-    }
-
-    /// Resets a key: makes it fresh, and ends its block.
-    ///
-    /// # Errors
-    /// [`OperationError::SharedBucket`] if the key shares an overflow bucket whose count still
-    /// matters.
-    pub fn reset(&self, key: Key<'_>, clock: &impl Clock) -> Result<(), OperationError> {
-        // The key keeps its entry: without one it would take over the count of its overflow bucket.
-        let keys = vec![Some(key); self.policies.key_dimensions()];
-        self.execute(&keys, &Operation::Reset, clock).map(drop)
     }
 }
 

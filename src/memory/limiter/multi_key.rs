@@ -280,7 +280,7 @@ impl<'a> MultiKeyDecision<'a> {
     /// Stores the metadata of all keys, and the states of keys without an entry.
     fn store_changes(&mut self) {
         let (capacity, now) = (&self.store.capacity, self.now);
-        // The metadata first: a new key may need the capacity that was claimed for it in vain.
+        // The metadata first: it may not need the capacity that was claimed, and a new key may.
         for policy_key in self.policy_keys.iter_mut().flatten() {
             let shard = &mut self.shards[policy_key.shard].1;
             let metadata = std::mem::take(&mut policy_key.metadata);

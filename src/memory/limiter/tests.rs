@@ -13,6 +13,21 @@ fn key(text: &str) -> Key<'_> {
     Key::new(text).unwrap()
 }
 
+/// Executes an operation on a key that all policies count by.
+fn run(
+    limiter: &MemoryLimiter,
+    text: &str,
+    now: Micros,
+    operation: &Operation,
+) -> Result<Decision, OperationError> {
+    let keys = vec![Some(key(text)); limiter.policies().key_dimensions()];
+    limiter.execute(&keys, operation, &now).map(|executed| executed.response.decision)
+}
+
+fn peek(limiter: &MemoryLimiter, text: &str, now: Micros, cost: u64) -> Decision {
+    run(limiter, text, now, &Operation::Peek { cost }).unwrap()
+}
+
 #[test]
 fn the_short_way_decides_as_the_long_one() {
     let policies = [
@@ -50,10 +65,10 @@ fn a_reset_key_is_fresh() {
     let limiter = limiter(9);
     assert_eq!(limiter.take(key("a"), 2, &0).status, Status::AllowedLast);
     assert_eq!(limiter.take(key("a"), 1, &0).status, Status::Refused);
-    limiter.reset(key("a"), &0).unwrap();
-    let fresh = limiter.peek(key("a"), 0, &0);
+    run(&limiter, "a", 0, &Operation::Reset).unwrap();
+    let fresh = peek(&limiter, "a", 0, 0);
     assert_eq!((fresh.remaining, fresh.reset_after_ms), (2, 0));
-    limiter.reset(key("never seen"), &0).unwrap();
+    run(&limiter, "never seen", 0, &Operation::Reset).unwrap();
 }
 
 #[test]
@@ -61,10 +76,10 @@ fn a_key_in_a_shared_bucket_cannot_be_reset_alone() {
     let limiter = limiter(1);
     limiter.take(key("resident"), 1, &0);
     limiter.take(key("newcomer"), 1, &0);
-    let refused = limiter.reset(key("newcomer"), &0).unwrap_err();
+    let refused = run(&limiter, "newcomer", 0, &Operation::Reset).unwrap_err();
     assert_eq!(refused.to_string(), "the store is full and the key shares its count with others");
     // Once the bucket is fresh there is nothing to reset.
-    assert_eq!(limiter.reset(key("newcomer"), &500_000), Ok(()));
+    assert!(run(&limiter, "newcomer", 500_000, &Operation::Reset).is_ok());
 }
 
 #[test]
@@ -79,7 +94,7 @@ fn slots_are_scheduled_and_cancelled_except_in_a_shared_bucket() {
         assert_eq!(limiter.take(key(name), 1, &499_999).status, Status::Refused);
         let cancel = Operation::CancelScheduled { scheduled: scheduled.scheduled };
         assert_eq!(execute(name, 0, &cancel).units, comes_back, "{name}");
-        let reset_after_ms = limiter.peek(key(name), 0, &0).reset_after_ms;
+        let reset_after_ms = peek(&limiter, name, 0, 0).reset_after_ms;
         assert_eq!(reset_after_ms, 1_500 - 500 * comes_back);
     }
 }
@@ -89,7 +104,7 @@ fn a_reset_key_keeps_its_room_in_a_full_store() {
     let limiter = limiter(1);
     limiter.take(key("resident"), 2, &0);
     limiter.take(key("newcomer"), 2, &0);
-    limiter.reset(key("resident"), &0).unwrap();
+    run(&limiter, "resident", 0, &Operation::Reset).unwrap();
     assert_eq!(limiter.take(key("resident"), 2, &0).status, Status::AllowedLast);
 }
 
@@ -106,7 +121,7 @@ fn a_closed_limiter_frees_its_prefix_once() {
     assert!(store.open("api", window).is_err(), "the other one is still open");
     drop(same);
     let new = store.open("api", gcra(4)).unwrap();
-    assert_eq!(new.peek(key("a"), 0, &0).remaining, 2, "the state is still there");
+    assert_eq!(peek(&new, "a", 0, 0).remaining, 2, "the state is still there");
 }
 
 #[test]
@@ -176,8 +191,8 @@ fn one_key_may_serve_all_key_dimensions() {
     let (_, limiter) = two_key_dimensions(99);
     assert_eq!(limiter.take(key("same"), 2, &0).status, Status::AllowedLast);
     assert_eq!(execute(&limiter, ["same", "same"], &ONE), (Status::Refused, 0));
-    assert_eq!(limiter.peek(key("same"), 0, &0).remaining, 0);
-    limiter.reset(key("same"), &0).unwrap();
+    assert_eq!(peek(&limiter, "same", 0, 0).remaining, 0);
+    run(&limiter, "same", 0, &Operation::Reset).unwrap();
     let response = limiter.take_with_report(key("same"), 1, &0).limits.unwrap();
     assert_eq!(response.limits.iter().map(|limit| limit.remaining).collect::<Vec<_>>(), [1, 3, 8]);
 }
@@ -232,9 +247,9 @@ fn what_is_dropped_of_a_key_leaves_its_block_and_its_numbers() {
     }
     assert_eq!(store.held_keys(), 2, "of the first only its numbers");
     assert_eq!(limiter.take(key("b"), 3, &9_000_000).status, Status::Impossible);
-    assert_eq!(limiter.peek(key("a"), 5, &9_000_000).status, Status::AllowedLast);
+    assert_eq!(peek(&limiter, "a", 9_000_000, 5).status, Status::AllowedLast);
     limiter.execute(&[Some(key("a"))], &Operation::ClearOverride, &9_000_000).unwrap();
-    assert_eq!((store.held_keys(), limiter.peek(key("a"), 0, &9_000_000).limit), (1, 2));
+    assert_eq!((store.held_keys(), peek(&limiter, "a", 9_000_000, 0).limit), (1, 2));
 }
 
 #[test]

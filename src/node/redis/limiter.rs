@@ -22,9 +22,9 @@ use crate::node::policy_set::NativePolicySet;
 use crate::node::response::{DecisionBuffer, FailureCode};
 use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::PolicySet;
+use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 use crate::policy::variants::PolicyVariants;
-use crate::prefixes::{InvalidVariant, Prefixes, VariantIndex};
+use crate::prefixes::{Prefixes, VariantIndex};
 use crate::redis::{CallBatch, Flush, KeyNames};
 
 /// One limiter over Redis.
@@ -173,13 +173,11 @@ impl NativeRedisLimiter {
     ) -> Result<Self> {
         let (policies, index) =
             (policies.inner(), VariantIndex { index: index as usize, replaces });
-        let invalid = |error: InvalidVariant| Error::new(Status::InvalidArg, error.to_string());
+        let invalid = |error: InvalidPolicySet| Error::new(Status::InvalidArg, error.to_string());
         let mut variants = locked(&self.queue.variants);
-        variants.get(0).check_variant(&policies).map_err(|error| invalid(error.into()))?;
-        locked(&self.prefixes)
-            .open_variant(&self.prefix, index, &policies)
-            .map_err(|error| invalid(error.into()))?;
-        let variant = variants.add(policies).map_err(|error| invalid(error.into()))?;
+        variants.get(0).check_variant(&policies).map_err(invalid)?;
+        locked(&self.prefixes).open_variant(&self.prefix, index, &policies).map_err(invalid)?;
+        let variant = variants.add(policies).map_err(invalid)?;
         Ok(Self {
             queue: Arc::clone(&self.queue),
             variant,

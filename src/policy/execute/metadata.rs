@@ -54,12 +54,14 @@ impl KeyMetadata {
         *self == Self::default()
     }
 
+    /// The override in force at the time `now`.
+    pub(super) fn override_at(&self, now: Micros) -> Option<&Override> {
+        self.numbers.as_ref().filter(|numbers| numbers.until > now)
+    }
+
     /// The policy that decides at the time `now`: that of the override, or else the limiter's.
     #[must_use]
     pub fn in_force<'a>(&'a self, limiters: &'a Policy, now: Micros) -> &'a Policy {
-        match &self.numbers {
-            Some(numbers) if numbers.until > now => &numbers.policy,
-            _ => limiters,
-        }
+        self.override_at(now).map_or(limiters, |numbers| &*numbers.policy)
     }
 }

@@ -283,9 +283,8 @@ impl PolicyEntry<'_, '_> {
     }
 
     fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
-        let KeyMetadata { blocked_until, ref numbers, bans, .. } = *self.part.metadata;
-        let in_force = numbers.as_ref().filter(|numbers| numbers.until > now);
-        let changes_at = in_force.map(|numbers| numbers.until);
+        let KeyMetadata { blocked_until, bans, .. } = *self.part.metadata;
+        let changes_at = self.part.metadata.override_at(now).map(|numbers| numbers.until);
         let ban_step = bans.step_of(blocked_until);
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     }
@@ -294,8 +293,7 @@ impl PolicyEntry<'_, '_> {
     fn strike(&mut self, rule: &BanRule, now: Micros) {
         if self.part.may_strike {
             let metadata = &mut *self.part.metadata;
-            let in_force = metadata.numbers.as_ref().filter(|numbers| numbers.until > now);
-            let changes_at = in_force.map(|numbers| numbers.until);
+            let changes_at = metadata.override_at(now).map(|numbers| numbers.until);
             if let Some(until) = rule.strike(&mut metadata.bans, now, changes_at) {
                 metadata.blocked_until = until;
             }

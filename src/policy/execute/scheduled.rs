@@ -8,7 +8,7 @@
 
 use super::{Execution, PolicyEntry};
 use crate::algorithm::{
-    Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Rewrites, Schedulable as _,
+    Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Rewrites,
     ScheduledReservation,
 };
 use crate::policy::State;
@@ -30,12 +30,7 @@ impl PolicyEntry<'_, '_> {
         self.rate(now).and_then(|(rate, state)| rate.slot(state, now, cost))
     }
 
-    fn schedule(
-        &mut self,
-        now: Micros,
-        cost: u64,
-        slot: Micros,
-    ) -> Option<ScheduledReservation<RateState>> {
+    fn schedule(&mut self, now: Micros, cost: u64, slot: Micros) -> Option<ScheduledReservation> {
         let (rate, state) = self.rate(now)?;
         let (rewrites, until) = (rate.rewrites(state, now), state.reset_at());
         let reservation = rate.schedule(state, now, cost, slot)?;
@@ -98,7 +93,7 @@ pub(crate) fn schedule(
 pub(crate) fn cancel(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    scheduled: &[Option<ScheduledReservation<RateState>>],
+    scheduled: &[Option<ScheduledReservation>],
 ) -> u64 {
     entries.iter_mut().for_each(|entry| entry.normalize(now));
     let is_last =
@@ -139,69 +134,33 @@ mod tests {
 
     use crate::algorithm::{FixedWindow, Gcra, MAX_WAIT, TokenBucket};
     use crate::policy::decision::Status;
+    use crate::policy::execute::tests::{SECOND, TestKey};
     use crate::policy::execute::*;
 
-    const SECOND: Micros = 1_000_000;
-
-    /// One key of a limiter.
-    struct ScheduledTestKey {
-        policies: PolicySet,
-        kept: Vec<(State, KeyMetadata)>,
+    fn schedule(kept: &mut TestKey, now: Micros, cost: u64) -> Execution {
+        kept.execute(now, &Operation::Schedule { cost, max_wait: u64::MAX })
     }
 
-    impl ScheduledTestKey {
-        fn of(policies: Vec<Policy>) -> Self {
-            let kept = policies
-                .iter()
-                .map(|policy| (policy.initial_state(), KeyMetadata::default()))
-                .collect();
-            let named = |(number, policy): (usize, Policy)| NamedPolicy {
-                name: number.to_string().into(),
-                policy,
-                key_dimension: 0,
-            };
-            let named = policies.into_iter().enumerate().map(named).collect();
-            Self { policies: PolicySet::multi(named).unwrap(), kept }
-        }
-
-        fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
-            let part = |(state, extras)| {
-                Some(KeyEntry { state, metadata: extras, may_strike: true, is_shared: false })
-            };
-            let kept = self.kept.iter_mut().map(|(state, extras)| (state, extras));
-            let mut parts: Vec<_> = kept.map(part).collect();
-            execute(&self.policies, &mut parts, now, operation)
-        }
-
-        fn schedule(&mut self, now: Micros, cost: u64) -> Execution {
-            self.execute(now, &Operation::Schedule { cost, max_wait: u64::MAX })
-        }
-
-        fn cancel(&mut self, now: Micros, booked: &Execution) -> u64 {
-            let scheduled = booked.scheduled.clone();
-            self.execute(now, &Operation::CancelScheduled { scheduled }).units
-        }
-
-        fn states(&self) -> Vec<State> {
-            self.kept.iter().map(|(state, _)| state.clone()).collect()
-        }
+    fn cancel(kept: &mut TestKey, now: Micros, booked: &Execution) -> u64 {
+        let scheduled = booked.scheduled.clone();
+        kept.execute(now, &Operation::CancelScheduled { scheduled }).units
     }
 
     fn gcra(limit: u64, burst: u64) -> Policy {
         Policy::Gcra(Gcra::new(limit, SECOND, burst).unwrap())
     }
 
-    fn fast_and_slow() -> ScheduledTestKey {
+    fn fast_and_slow() -> TestKey {
         let slow = TokenBucket::new(2, 1, SECOND).unwrap();
-        ScheduledTestKey::of(vec![gcra(10, 1), Policy::TokenBucket(slow)])
+        TestKey::of(vec![("fast", gcra(10, 1)), ("slow", Policy::TokenBucket(slow))])
     }
 
     #[test]
     fn the_latest_slot_is_scheduled_under_all_policies() {
         let mut kept = fast_and_slow();
-        let waits = [0; 4].map(|now| kept.schedule(now, 1).units);
+        let waits = [0; 4].map(|now| schedule(&mut kept, now, 1).units);
         assert_eq!(waits, [0, 100_000, SECOND, 2 * SECOND]);
-        let booked = kept.schedule(0, 1);
+        let booked = schedule(&mut kept, 0, 1);
         assert_eq!((booked.units, booked.scheduled.len()), (3 * SECOND, 2));
         let decision = booked.response.decision;
         assert_eq!((decision.status, decision.remaining), (Status::AllowedLast, 0));
@@ -213,69 +172,70 @@ mod tests {
     fn a_wait_that_would_be_too_long_is_refused_uncharged_and_tells_how_long() {
         let mut kept = fast_and_slow();
         for _ in 0..2 {
-            kept.schedule(0, 1);
+            schedule(&mut kept, 0, 1);
         }
-        let before = kept.states();
+        let before = kept.states.clone();
         let near = Operation::Schedule { cost: 1, max_wait: SECOND - 1 };
         let refused = kept.execute(0, &near);
         assert_eq!((refused.units, refused.scheduled.len()), (0, 0));
         let decision = refused.response.decision;
         assert_eq!((decision.status, decision.retry_after_ms), (Status::Refused, 1_000));
-        assert_eq!(kept.states(), before);
+        assert_eq!(kept.states.clone(), before);
         assert_eq!(kept.execute(1, &near).units, SECOND - 1);
     }
 
     #[test]
     fn nobody_waits_for_more_than_an_hour() {
         let hourly = Policy::Gcra(Gcra::new(1, MAX_WAIT + 1, 1).unwrap());
-        let mut kept = ScheduledTestKey::of(vec![hourly]);
-        kept.schedule(0, 1);
-        assert_eq!(kept.schedule(0, 1).response.decision.status, Status::Refused);
-        assert_eq!(kept.schedule(1, 1).units, MAX_WAIT);
+        let mut kept = TestKey::of(vec![("hourly", hourly)]);
+        schedule(&mut kept, 0, 1);
+        assert_eq!(schedule(&mut kept, 0, 1).response.decision.status, Status::Refused);
+        assert_eq!(schedule(&mut kept, 1, 1).units, MAX_WAIT);
     }
 
     #[test]
     fn a_blocked_or_impossible_call_schedules_nothing() {
         let mut kept = fast_and_slow();
-        let impossible = kept.schedule(0, 2);
+        let impossible = schedule(&mut kept, 0, 2);
         assert_eq!(
             (impossible.response.decision.status, impossible.units),
             (Status::Impossible, 0)
         );
         kept.execute(0, &Operation::Block { lasting: SECOND });
-        let blocked = kept.schedule(0, 1);
+        let blocked = schedule(&mut kept, 0, 1);
         assert_eq!(
             (blocked.response.decision.status, blocked.scheduled.len()),
             (Status::Blocked, 0)
         );
-        assert_eq!(kept.schedule(SECOND, 1).response.decision.remaining, 0);
+        assert_eq!(schedule(&mut kept, SECOND, 1).response.decision.remaining, 0);
 
         let window = FixedWindow::new(5, SECOND).unwrap();
-        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1), Policy::FixedWindow(window)]);
-        let booked = kept.schedule(0, 1);
+        let mut kept =
+            TestKey::of(vec![("one", gcra(1, 1)), ("window", Policy::FixedWindow(window))]);
+        let booked = schedule(&mut kept, 0, 1);
         assert_eq!(
             (booked.response.decision.status, booked.scheduled.len()),
             (Status::Impossible, 0)
         );
-        assert_eq!(kept.cancel(0, &booked), 0);
+        assert_eq!(cancel(&mut kept, 0, &booked), 0);
     }
 
     #[test]
     fn slots_are_given_back_under_all_policies_or_none() {
         let mut kept = fast_and_slow();
         for _ in 0..2 {
-            kept.schedule(0, 1);
+            schedule(&mut kept, 0, 1);
         }
-        let before = kept.states();
-        let (third, fourth) = (kept.schedule(0, 1), kept.schedule(0, 1));
-        let all = kept.states();
-        assert_eq!(kept.cancel(0, &third), 0);
-        assert_eq!(kept.states(), all);
-        assert_eq!(kept.cancel(9, &fourth), 1);
-        assert_eq!(kept.cancel(9, &fourth), 0, "once");
-        assert_eq!(kept.cancel(9, &third), 1);
-        assert_eq!(kept.states(), before);
-        let again = kept.schedule(0, 1);
+        let before = kept.states.clone();
+        let (third, fourth) = (schedule(&mut kept, 0, 1), schedule(&mut kept, 0, 1));
+        let all = kept.states.clone();
+        assert_eq!(cancel(&mut kept, 0, &third), 0);
+        assert_eq!(kept.states.clone(), all);
+        assert_eq!(cancel(&mut kept, 9, &fourth), 1);
+        assert_eq!(cancel(&mut kept, 9, &fourth), 0, "once");
+        assert_eq!(cancel(&mut kept, 9, &third), 1);
+        assert_eq!(kept.states.clone(), before);
+        let again = schedule(&mut kept, 0, 1);
         let in_part = ScheduledReservations::from([again.scheduled[0].clone(), None]);
         assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: in_part }).units, 0);
         assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: Vec::new() }).units, 0);
@@ -283,18 +243,18 @@ mod tests {
 
     #[test]
     fn a_drained_reservation_is_not_cancelled() {
-        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1)]);
-        let booked = [0; 2].map(|now| kept.schedule(now, 1));
-        assert_eq!(kept.cancel(2 * SECOND, &booked[1]), 0);
-        assert_eq!(kept.cancel(2 * SECOND - 1, &booked[1]), 1);
+        let mut kept = TestKey::of(vec![("one", gcra(1, 1))]);
+        let booked = [0; 2].map(|now| schedule(&mut kept, now, 1));
+        assert_eq!(cancel(&mut kept, 2 * SECOND, &booked[1]), 0);
+        assert_eq!(cancel(&mut kept, 2 * SECOND - 1, &booked[1]), 1);
     }
 
     #[test]
     fn numbers_of_a_keys_own_tell_the_slot() {
-        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1)]);
+        let mut kept = TestKey::of(vec![("one", gcra(1, 1))]);
         let own = vec![Some(Arc::new(gcra(10, 1)))];
         kept.execute(0, &Operation::Override { policies: own, lasting: SECOND });
-        assert_eq!([0; 3].map(|now| kept.schedule(now, 1).units), [0, 100_000, 200_000]);
-        assert_eq!(kept.schedule(SECOND, 1).units, 0);
+        assert_eq!([0; 3].map(|now| schedule(&mut kept, now, 1).units), [0, 100_000, 200_000]);
+        assert_eq!(schedule(&mut kept, SECOND, 1).units, 0);
     }
 }

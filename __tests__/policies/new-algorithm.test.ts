@@ -14,12 +14,14 @@ import { RedisServer } from '../servers/redis-server.js'
 
 const ROOT = join(__dirname, '..', '..')
 
+const NAME = 'cooldown'
+
 /** The files of the algorithm, and their places. */
 const FILES = {
-  'cooldown.rs': 'src/algorithm/cooldown.rs',
-  'codec.rs': 'src/redis/codec/cooldown.rs',
-  'general.lua': 'lua/cooldown/general.lua',
-  'cooldown.ts.txt': 'ts/policies/cooldown.ts',
+  'cooldown.rs': `src/algorithm/${NAME}.rs`,
+  'codec.rs': `src/redis/codec/${NAME}.rs`,
+  'general.lua': `lua/${NAME}/general.lua`,
+  'cooldown.ts.txt': `ts/policies/${NAME}.ts`,
 }
 
 /** By file: the lines after which a line is added, and the added ones. */

@@ -145,11 +145,49 @@ mod tests {
 
     const SECOND: Micros = 1_000_000;
     const HOUR: Micros = 3_600 * SECOND;
+    const DAY: Micros = 24 * HOUR;
     /// 2026-06-01T12:00:00Z
     const NOON: Micros = 1_780_315_200 * SECOND;
 
     fn daily(limit: u64) -> CalendarWindow {
         CalendarWindow::new(limit, Every::Day, "UTC").unwrap()
+    }
+
+    #[test]
+    fn a_window_ends_at_the_boundary_whenever_it_was_opened() {
+        let two = daily(2);
+        let midnight = NOON + 12 * HOUR;
+        let mut state = two.initial_state();
+        assert_eq!(two.charge(&mut state, NOON, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: midnight / 1_000, count: 1 });
+        assert_eq!(two.charge(&mut state, midnight - 1, 1), Outcome::Admitted);
+        assert_eq!(two.charge(&mut state, midnight - 1, 1), Outcome::Refused);
+        assert_eq!(two.retry_at(&state, midnight - 1, 1), midnight);
+        assert_eq!(two.charge(&mut state, midnight, 2), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: (midnight + DAY) / 1_000, count: 2 });
+    }
+
+    #[test]
+    fn a_call_that_can_never_fit_opens_nothing() {
+        let two = daily(2);
+        let mut state = two.initial_state();
+        assert_eq!(two.charge(&mut state, NOON, 3), Outcome::Impossible);
+        assert_eq!(state, two.initial_state());
+    }
+
+    #[test]
+    fn an_open_window_keeps_its_end_whatever_the_calendar_says() {
+        let [utc, berlin] =
+            ["UTC", "Europe/Berlin"].map(|zone| CalendarWindow::new(10, Every::Day, zone).unwrap());
+        let mut state = utc.initial_state();
+        utc.charge(&mut state, NOON, 9);
+        let ends_ms = state.ends_ms;
+        // 23:00 UTC is 01:00 of the next day in Berlin.
+        assert_eq!(berlin.charge(&mut state, NOON + 11 * HOUR, 2), Outcome::Refused);
+        assert_eq!(berlin.charge(&mut state, NOON + 11 * HOUR, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms, count: 10 });
+        assert_eq!(berlin.charge(&mut state, NOON + 12 * HOUR, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: (NOON + 34 * HOUR) / 1_000, count: 1 });
     }
 
     // promise: calendar-window-keeps-end
@@ -165,6 +203,15 @@ mod tests {
         assert_eq!(beyond, WindowState { ends_ms: (NOON + 12 * HOUR) / 1_000, count: 2 });
         assert_eq!(ten.charge(&mut beyond, now, 9), Outcome::Refused);
         assert_eq!(ten.charge(&mut beyond, NOON + 12 * HOUR, 10), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_smaller_limit_keeps_the_window_and_refuses_until_it_ends() {
+        let ten = daily(10);
+        let mut state = WindowState { ends_ms: NOON / 1_000 + 5, count: 50 };
+        assert_eq!(ten.charge(&mut state, NOON, 1), Outcome::Refused);
+        assert_eq!((state.count, ten.remaining(&state, NOON)), (50, 0));
+        assert_eq!(ten.retry_at(&state, NOON, 1), NOON + 5_000);
     }
 
     #[test]

@@ -246,6 +246,43 @@ mod tests {
         FixedWindow::new(limit, window).unwrap()
     }
 
+    #[test]
+    fn the_first_admitted_call_opens_the_window() {
+        let two = window(2, 1_000_000);
+        let mut state = two.initial_state();
+        assert_eq!(two.charge(&mut state, 123_000, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: 1_123, count: 1 });
+        assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Admitted);
+        assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Refused);
+        assert_eq!(two.charge(&mut state, 1_123_000, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: 2_123, count: 1 });
+    }
+
+    #[test]
+    fn a_call_that_can_never_fit_opens_nothing() {
+        let two = window(2, 1_000_000);
+        let mut state = two.initial_state();
+        assert_eq!(two.charge(&mut state, 0, 3), Outcome::Impossible);
+        assert_eq!(state, two.initial_state());
+    }
+
+    #[test]
+    fn a_window_is_never_shorter_than_asked() {
+        let one = window(1, 1_000_000);
+        let mut state = one.initial_state();
+        one.charge(&mut state, 1, 1);
+        assert_eq!(state.ends_ms, 1_001);
+    }
+
+    #[test]
+    fn the_cost_is_added_before_it_is_compared() {
+        let ten = window(10, 1_000_000);
+        let mut state = WindowState { ends_ms: 1_000, count: 9 };
+        assert_eq!(ten.charge(&mut state, 0, 2), Outcome::Refused);
+        assert_eq!(state.count, 9, "a refused call counts nothing");
+        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Admitted);
+    }
+
     // promise: open-window-keeps-end
     #[test]
     fn a_window_that_ends_too_late_keeps_its_count_and_ends_one_window_from_now() {
@@ -258,6 +295,16 @@ mod tests {
         assert_eq!(state, WindowState { ends_ms: 1_000, count: 10 }, "the end has moved once");
         assert_eq!(ten.charge(&mut state, 999_999, 1), Outcome::Refused);
         assert_eq!(ten.charge(&mut state, 1_000_000, 10), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_smaller_limit_keeps_the_window_and_refuses_until_it_ends() {
+        let ten = window(10, 1_000_000);
+        let mut state = WindowState { ends_ms: 1_000, count: 50 };
+        assert_eq!(ten.charge(&mut state, 10, 1), Outcome::Refused);
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 50 });
+        assert_eq!(ten.remaining(&state, 10), 0);
+        assert_eq!(ten.retry_at(&state, 10, 1), 1_000_000);
     }
 
     #[test]

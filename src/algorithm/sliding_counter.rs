@@ -287,8 +287,97 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_those_of_the_epochs_grid() {
+        let two = counter(2, 1_000);
+        let mut kept = two.initial_state();
+        assert_eq!(two.charge(&mut kept, 1_999_999, 2), Outcome::Admitted);
+        assert_eq!(kept, state(2_000, 2, 0, 1_000));
+        assert_eq!(two.charge(&mut kept, 1_999_999, 1), Outcome::Refused);
+        assert_eq!(two.retry_at(&kept, 1_999_999, 1), 2_500_000);
+        assert_eq!(two.charge(&mut kept, 2_499_999, 1), Outcome::Refused);
+        assert_eq!(kept, state(2_000, 2, 0, 1_000), "a refused call rolls nothing on");
+        assert_eq!(two.charge(&mut kept, 2_500_000, 1), Outcome::Admitted);
+        assert_eq!(kept, state(3_000, 1, 2, 1_000));
+    }
+
+    #[test]
+    fn the_older_window_fades_and_is_rounded_up() {
+        let ten = counter(10, 1_000);
+        let kept = state(2_000, 0, 10, 1_000);
+        for (now, used) in [
+            (1_000_000, 10),
+            (1_000_999, 10),
+            (1_100_000, 9),
+            (1_100_001, 9),
+            (1_101_000, 9),
+            (1_199_999, 9),
+            (1_200_000, 8),
+            (1_999_999, 1),
+            (2_000_000, 0),
+        ] {
+            assert_eq!(ten.remaining(&kept, now), 10 - used, "{now}");
+        }
+    }
+
+    #[test]
     fn a_window_that_began_before_1970_has_a_retry_time() {
         assert_eq!(counter(2, 1_000).retry_at(&state(500, 0, 1, 1_000), 7, 1), 7);
+    }
+
+    #[test]
+    fn after_two_windows_a_key_is_fresh() {
+        let ten = counter(10, 1_000);
+        let mut kept = ten.initial_state();
+        ten.charge(&mut kept, 1_500_000, 10);
+        assert_eq!(kept.reset_at(), 3_000_000);
+        assert_eq!(ten.remaining(&kept, 2_999_999), 9);
+        assert_eq!(ten.remaining(&kept, 3_000_000), 10);
+    }
+
+    #[test]
+    fn a_cost_waits_for_the_window_after_when_its_own_has_no_room() {
+        let ten = counter(10, 1_000);
+        let mut kept = state(2_000, 8, 2, 1_000);
+        assert_eq!(ten.charge(&mut kept, 1_000_000, 1), Outcome::Refused);
+        assert_eq!(ten.retry_at(&kept, 1_000_000, 1), 1_500_000);
+        assert_eq!(ten.retry_at(&kept, 1_000_000, 2), 2_000_000);
+        assert_eq!(ten.retry_at(&kept, 1_000_000, 3), 2_125_000);
+        assert_eq!(ten.retry_at(&kept, 1_000_000, 10), 3_000_000);
+    }
+
+    #[test]
+    fn a_step_back_into_the_window_before_refills_nothing() {
+        let ten = counter(10, 1_000);
+        let mut kept = state(2_000, 4, 5, 1_000);
+        assert_eq!(ten.remaining(&kept, 999_000), 1);
+        assert_eq!(ten.charge(&mut kept, 1_000, 1), Outcome::Admitted);
+        assert_eq!(kept, state(2_000, 5, 5, 1_000));
+        assert_eq!(ten.charge(&mut kept, 0, 1), Outcome::Refused);
+        assert_eq!(ten.retry_at(&kept, 0, 1), 1_200_000);
+    }
+
+    #[test]
+    fn a_longer_step_back_locks_a_key_for_no_longer_than_two_windows() {
+        let ten = counter(10, 1_000);
+        let mut kept = state(3_000, 1, 0, 1_000);
+        assert_eq!(ten.charge(&mut kept, 999_999, 1), Outcome::Refused);
+        assert_eq!(kept, state(1_000, 10, 0, 1_000));
+        assert_eq!(ten.charge(&mut kept, 2_000_000, 10), Outcome::Admitted);
+    }
+
+    #[test]
+    fn another_length_takes_the_used_units_along_when_a_call_is_admitted() {
+        let (seconds, minutes) = (counter(10, 1_000), counter(20, 60_000));
+        let mut kept = state(2_000, 3, 5, 1_000);
+        // Half a second later, 3 and 2.5 of 5 units count.
+        assert_eq!(minutes.remaining(&kept, 1_500_000), 14);
+        assert_eq!(minutes.charge(&mut kept, 1_500_000, 15), Outcome::Refused);
+        assert_eq!(kept, state(2_000, 3, 5, 1_000));
+        assert_eq!(minutes.charge(&mut kept, 1_500_000, 14), Outcome::Admitted);
+        assert_eq!(kept, state(60_000, 20, 0, 60_000));
+        assert_eq!(seconds.charge(&mut kept, 1_500_000, 1), Outcome::Refused);
+        // After 55 % of the next minute, 9 of 20 units count.
+        assert_eq!(seconds.retry_at(&kept, 1_500_000, 1), 93_000_000);
     }
 
     #[test]

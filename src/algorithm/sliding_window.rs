@@ -288,6 +288,73 @@ mod tests {
         assert_eq!(*state, before);
     }
 
+    #[test]
+    fn a_bucket_counts_until_the_window_has_left_it() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.initial_state();
+        admitted(&ten, &mut state, 1_009, 4);
+        admitted(&ten, &mut state, 1_010, 6);
+        assert_eq!(entries(&state), [(1_010, 4), (1_020, 6)]);
+        refused(&ten, &mut state, 1_109, 1);
+        assert_eq!(
+            (ten.retry_at(&state, 1_109, 4), ten.retry_at(&state, 1_109, 5)),
+            (1_110, 1_120)
+        );
+        assert_eq!((ten.remaining(&state, 1_109), ten.remaining(&state, 1_110)), (0, 4));
+        assert_eq!(state.reset_at(), 1_120);
+        admitted(&ten, &mut state, 1_110, 4);
+        assert_eq!(entries(&state), [(1_020, 6), (1_120, 4)]);
+    }
+
+    /// A published design counted only as many buckets as the window has: it forgot the units at
+    /// the end of the oldest bucket one bucket too early.
+    #[test]
+    fn the_bucket_that_the_window_partly_covers_counts_in_full() {
+        let two = sliding(10, 20, 2);
+        let mut state = two.initial_state();
+        admitted(&two, &mut state, 1_009, 10);
+        // The window [1_009, 1_029) contains both calls, and overlaps three buckets.
+        refused(&two, &mut state, 1_028, 1);
+        refused(&two, &mut state, 1_029, 1);
+        admitted(&two, &mut state, 1_030, 10);
+    }
+
+    /// A published design dropped one expired bucket per request, so buckets that had expired long
+    /// ago refused call after call.
+    #[test]
+    fn all_that_has_expired_is_dropped_at_once() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.initial_state();
+        for bucket in 0..10 {
+            admitted(&ten, &mut state, 1_000 + 10 * bucket, 1);
+        }
+        assert_eq!(entries(&state).len(), 10);
+        assert_eq!((ten.remaining(&state, 1_109), ten.remaining(&state, 1_189)), (0, 8));
+        admitted(&ten, &mut state, 1_180, 8);
+        assert_eq!(entries(&state), [(1_090, 1), (1_100, 1), (1_190, 8)]);
+        admitted(&ten, &mut state, 9_000, 10);
+        assert_eq!(entries(&state), [(9_010, 10)]);
+    }
+
+    #[test]
+    fn a_window_that_does_not_divide_is_rounded_up() {
+        let three = sliding(1, 100, 3);
+        assert_eq!((three.width(), three.span()), (34, 102));
+        assert_eq!(sliding(1, 5, 10).span(), 10);
+    }
+
+    #[test]
+    fn a_step_back_is_no_refill_and_keeps_the_entries_in_order() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.initial_state();
+        admitted(&ten, &mut state, 1_000, 5);
+        admitted(&ten, &mut state, 1_050, 2);
+        admitted(&ten, &mut state, 960, 3);
+        assert_eq!(entries(&state), [(1_010, 5), (1_060, 5)]);
+        refused(&ten, &mut state, 960, 1);
+        assert_eq!(ten.retry_at(&state, 960, 1), 1_110);
+    }
+
     // promise: sliding-window-law
     #[test]
     fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket() {
@@ -304,6 +371,30 @@ mod tests {
             refused(&ten, &mut state, now + 109, 1);
             admitted(&ten, &mut state, now + 110, 10);
         }
+    }
+
+    #[test]
+    fn a_key_that_settled_under_the_numbers_that_wrote_it_counts_for_nobody() {
+        let (short, long) = (sliding(10, 100, 10), sliding(10, 1_000, 10));
+        let mut state = short.initial_state();
+        admitted(&short, &mut state, 1_000, 10);
+        refused(&long, &mut state, 1_109, 1);
+        assert_eq!(long.retry_at(&state, 1_109, 1), 1_110);
+        admitted(&long, &mut state, 1_110, 10);
+        assert_eq!(entries(&state), [(1_200, 10)]);
+    }
+
+    /// The newest entry's end less the reader's width need not have passed. If a policy assumed
+    /// that it has, the wide buckets of one version would make the other one forget: 20 units in 1
+    /// µs.
+    #[test]
+    fn the_wide_buckets_of_another_version_make_nobody_forget() {
+        let (narrow, wide) = (sliding(10, 100, 10), sliding(11, 1_200, 10));
+        let mut state = narrow.initial_state();
+        admitted(&narrow, &mut state, 1_200, 10);
+        admitted(&wide, &mut state, 1_200, 1);
+        assert_eq!(narrow.remaining(&state, 1_201), 0);
+        assert_eq!(narrow.charge(&mut state, 1_201, 1), Outcome::Refused);
     }
 
     #[test]

@@ -322,6 +322,123 @@ mod tests {
         assert_eq!(bucket.charge(state, now, cost), Outcome::Admitted, "{cost} at {now}");
     }
 
+    fn refused(bucket: &IntervalBucket, state: &mut IntervalState, now: Micros, cost: u64) {
+        let before = state.clone();
+        assert_eq!(bucket.charge(state, now, cost), Outcome::Refused, "{cost} at {now}");
+        assert_eq!(*state, before);
+    }
+
+    #[test]
+    fn tokens_come_at_once_at_the_end_of_each_interval() {
+        let bucket = bucket(5, 2, SECOND);
+        let mut state = bucket.initial_state();
+        admitted(&bucket, &mut state, 100, 5);
+        refused(&bucket, &mut state, SECOND + 99, 1);
+        assert_eq!(bucket.retry_at(&state, SECOND + 99, 1), SECOND + 100);
+        assert_eq!(bucket.remaining(&state, SECOND + 100), 2);
+        admitted(&bucket, &mut state, SECOND + 500, 2);
+        assert_eq!((state.anchor, state.used), (SECOND + 100, 5));
+        assert_eq!(bucket.remaining(&state, 2 * SECOND + 100), 2);
+        assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 4);
+        assert_eq!(
+            (state.reset_at(), bucket.remaining(&state, u64::MAX / 2)),
+            (3_000_100 + SECOND, 5)
+        );
+    }
+
+    #[test]
+    fn a_full_bucket_does_not_tick() {
+        let bucket = bucket(2, 1, SECOND);
+        let mut state = bucket.initial_state();
+        admitted(&bucket, &mut state, 0, 1);
+        admitted(&bucket, &mut state, 5 * SECOND + 7, 2);
+        assert_eq!(state.anchor, 5 * SECOND + 7);
+        refused(&bucket, &mut state, 6 * SECOND + 6, 1);
+        admitted(&bucket, &mut state, 6 * SECOND + 7, 1);
+    }
+
+    /// A published design has a clock of whole seconds, for which an interval of 500 ms is 0 or 1.
+    #[test]
+    fn ten_per_half_a_second_come_to_the_microsecond() {
+        let bucket = bucket(10, 10, SECOND / 2);
+        let mut state = bucket.initial_state();
+        for interval in 0..7 {
+            let begins = 999_999 + interval * SECOND / 2;
+            admitted(&bucket, &mut state, begins, 10);
+            refused(&bucket, &mut state, begins + SECOND / 2 - 1, 1);
+        }
+    }
+
+    #[test]
+    fn the_cost_is_added_before_it_is_compared() {
+        let bucket = bucket(10, 10, SECOND);
+        let mut state = bucket.initial_state();
+        admitted(&bucket, &mut state, 0, 9);
+        refused(&bucket, &mut state, 0, 2);
+        admitted(&bucket, &mut state, 0, 1);
+    }
+
+    #[test]
+    fn a_bucket_in_debt_waits_for_a_whole_token() {
+        let levels = Levels { capacity: 3, initial: 3, debt: 4 };
+        let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
+        let mut state = bucket.initial_state();
+        assert_eq!(bucket.charge(&mut state, 0, 8), Outcome::Impossible);
+        admitted(&bucket, &mut state, 0, 2);
+        assert_eq!(bucket.remaining(&state, 0), 5);
+        admitted(&bucket, &mut state, 0, 5);
+        refused(&bucket, &mut state, 2 * SECOND - 1, 1);
+        // Seven units are used: after two refills the level is 0, and the call needs one more
+        // token.
+        assert_eq!(bucket.retry_at(&state, 0, 1), 3 * SECOND);
+        assert_eq!(bucket.remaining(&state, 3 * SECOND), 6);
+    }
+
+    #[test]
+    fn a_bucket_that_begins_empty_fills_from_its_first_call() {
+        let levels = Levels { capacity: 4, initial: 0, debt: 0 };
+        let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
+        let mut state = bucket.initial_state();
+        assert_eq!(bucket.remaining(&state, 7), 0);
+        assert_eq!(bucket.charge(&mut state, 7, 1), Outcome::Refused);
+        refused(&bucket, &mut state, SECOND + 6, 1);
+        let day_later = 2 * SECOND + 7 + LINGER;
+        assert_eq!(state.reset_at(), day_later);
+        assert_eq!(bucket.remaining(&state, day_later - 1), 4);
+        assert_eq!(bucket.remaining(&state, day_later), 0);
+        assert_eq!(bucket.charge(&mut state, day_later, 5), Outcome::Impossible);
+        assert_eq!((state.anchor, state.used), (day_later, 4));
+    }
+
+    #[test]
+    fn other_numbers_refill_as_they_were_until_a_call_is_admitted() {
+        let (slow, fast) = (bucket(10, 1, 10 * SECOND), bucket(4, 2, SECOND));
+        let mut state = slow.initial_state();
+        admitted(&slow, &mut state, 0, 8);
+        refused(&fast, &mut state, 40 * SECOND, 1);
+        assert_eq!(fast.retry_at(&state, 40 * SECOND, 1), 50 * SECOND);
+        assert_eq!(fast.remaining(&state, 55 * SECOND), 1);
+        admitted(&fast, &mut state, 55 * SECOND, 1);
+        // Five seconds are longer than the new interval, so the interval restarts.
+        assert_eq!((state.anchor, state.used), (55 * SECOND, 4));
+        admitted(&fast, &mut state, 56 * SECOND + 1, 1);
+        admitted(&slow, &mut state, 56 * SECOND + 2, 1);
+        assert_eq!((state.anchor, state.used), (56 * SECOND, 4), "the interval runs on");
+    }
+
+    #[test]
+    fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
+        let bucket = bucket(4, 2, SECOND);
+        let mut state = bucket.initial_state();
+        admitted(&bucket, &mut state, 5 * SECOND, 1);
+        let mut a_little = state.clone();
+        admitted(&bucket, &mut a_little, 5 * SECOND - 10, 1);
+        assert_eq!((a_little.anchor, a_little.used), (5 * SECOND - 10, 2));
+        assert_eq!(bucket.charge(&mut state, 0, 1), Outcome::Refused);
+        assert_eq!((state.anchor, state.used), (0, 4));
+        admitted(&bucket, &mut state, 2 * SECOND, 4);
+    }
+
     #[test]
     fn illegal_numbers_are_named() {
         let option =

@@ -200,3 +200,32 @@ pub(crate) fn reported_limit(statuses: &[LimitStatus], status: Status) -> usize 
 pub(crate) fn millis_until(time: Micros, now: Micros) -> u64 {
     whole_millis(time.saturating_sub(now))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::FixedWindow;
+
+    fn two_per_second() -> FixedWindow {
+        FixedWindow::new(2, 1_000_000).unwrap()
+    }
+
+    #[test]
+    fn the_statuses_in_order() {
+        let policy = two_per_second();
+        let mut state = policy.initial_state();
+        let statuses = [3, 1, 1, 1].map(|cost| {
+            let decision = take(&policy, &mut state, 500, cost);
+            (decision.status, decision.remaining, decision.retry_after_ms)
+        });
+        assert_eq!(
+            statuses,
+            [
+                (Status::Impossible, 2, 0),
+                (Status::Allowed, 1, 0),
+                (Status::AllowedLast, 0, 0),
+                (Status::Refused, 0, 1_001),
+            ]
+        );
+    }
+}

@@ -447,7 +447,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::algorithm::Levels;
+    use crate::algorithm::{KeyState as _, Levels};
     use crate::calendar::Every;
 
     fn sliding(layout: BucketLayout) -> Policy {
@@ -480,6 +480,19 @@ mod tests {
     fn tags_differ() {
         let tags: HashSet<_> = policies().iter().map(Policy::tag).collect();
         assert_eq!(tags.len(), policies().len());
+    }
+
+    #[test]
+    fn every_algorithm_is_reached_with_its_own_state() {
+        for policy in policies() {
+            let mut state = policy.initial_state();
+            assert_eq!(policy.charge(&mut state, 0, 3), Outcome::Admitted, "{policy:?}");
+            assert_eq!((policy.limit(), policy.capacity()), (3, 3));
+            assert_eq!(policy.remaining(&state, 0), 0);
+            assert_eq!(policy.charge(&mut state, 0, 1), Outcome::Refused, "{policy:?}");
+            let retry_at = policy.retry_at(&state, 0, 1);
+            assert!(retry_at > 0 && retry_at <= state.reset_at());
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The codec of `lua/cooldown/general.lua`.
+//! The codec of the twin in Lua.
 
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
 use crate::algorithm::{Algorithm as _, Cooldown, WindowState};

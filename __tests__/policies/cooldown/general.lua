@@ -1,4 +1,4 @@
--- The twin of src/algorithm/cooldown.rs.
+-- The twin of the algorithm in Rust.
 --
 -- A value and a state in the reply are two doubles: the end of the pause, in milliseconds, and the units
 -- of the call before it. A policy is the limit and the pause in microseconds.

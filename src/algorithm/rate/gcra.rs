@@ -36,6 +36,22 @@ impl RateBased for Gcra {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Algorithm as _, Outcome};
+
+    #[test]
+    fn the_burst_is_exact_and_then_a_unit_each_interval() {
+        let gcra = Gcra::new(10, 1_000_000, 3).unwrap();
+        let mut state = gcra.initial_state();
+        let mut admitted = Vec::new();
+        for now in (0..=300_000).step_by(50_000) {
+            for _ in 0..5 {
+                if gcra.charge(&mut state, now, 1) == Outcome::Admitted {
+                    admitted.push(now);
+                }
+            }
+        }
+        assert_eq!(admitted, [0, 0, 0, 100_000, 200_000, 300_000]);
+    }
 
     #[test]
     fn errors_speak_of_limit_period_and_burst() {

@@ -42,6 +42,29 @@ impl RateBased for LeakyBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Algorithm as _, Outcome};
+
+    #[test]
+    fn what_leaks_makes_room() {
+        let bucket = LeakyBucket::new(3, 2, 1_000_000).unwrap();
+        let mut state = bucket.initial_state();
+        assert_eq!(bucket.charge(&mut state, 0, 3), Outcome::Admitted);
+        assert_eq!(bucket.charge(&mut state, 499_999, 1), Outcome::Refused);
+        assert_eq!(bucket.retry_at(&state, 499_999, 1), 500_000);
+        assert_eq!(bucket.charge(&mut state, 500_000, 1), Outcome::Admitted);
+        assert_eq!(bucket.remaining(&state, 1_500_000), 2);
+    }
+
+    /// The funnel: calls of different weight share one capacity.
+    #[test]
+    fn a_funnel_takes_weights_while_they_fit() {
+        let funnel = LeakyBucket::new(15, 1, 2_000_000).unwrap();
+        let mut state = funnel.initial_state();
+        let poured = [7, 7, 2, 1].map(|quota| funnel.charge(&mut state, 0, quota));
+        let [fits, too_much] = [Outcome::Admitted, Outcome::Refused];
+        assert_eq!(poured, [fits, fits, too_much, fits]);
+        assert_eq!(funnel.retry_at(&state, 0, 7), 14_000_000);
+    }
 
     #[test]
     fn errors_speak_of_capacity_and_leak() {

@@ -159,6 +159,15 @@ mod tests {
     }
 
     #[test]
+    fn slots_follow_each_other_at_the_interval() {
+        let ten = per_second(10, 2);
+        let mut state = ten.initial_state();
+        let slots = [0; 5].map(|now| wait(&ten, &mut state, now, 1));
+        assert_eq!(slots, [0, 0, 100_000, 200_000, 300_000]);
+        assert_eq!(wait(&ten, &mut state, 250_000, 2), 500_000);
+    }
+
+    #[test]
     fn nobody_overtakes_those_who_wait() {
         let ten = per_second(10, 10);
         let mut state = ten.initial_state();
@@ -190,6 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_is_cancelled_only_if_no_later_call_was_charged() {
+        let one = per_second(1, 1);
+        let mut state = one.initial_state();
+        one.charge(&mut state, 0, 1);
+        let before = state.clone();
+        let first = one.schedule(&mut state, 0, 1, SECOND).unwrap();
+        let second = one.schedule(&mut state, 0, 1, 2 * SECOND).unwrap();
+        assert!(!one.cancel(&mut state, &first));
+        assert!(one.cancel(&mut state, &second));
+        assert!(!one.cancel(&mut state, &second), "once");
+        assert!(one.cancel(&mut state, &first));
+        assert_eq!(state, before);
+    }
+
+    #[test]
     fn a_scheduled_reservation_converts_to_numbers_and_back() {
         let levels = Levels { capacity: 3, initial: 1, debt: 2 };
         let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
@@ -218,6 +242,19 @@ mod tests {
         assert_eq!((slots, wait(&one, &mut state, 0, 1)), ([SECOND, 2 * SECOND], 3 * SECOND));
         assert_eq!(one.refund(&mut state, 3 * SECOND, 1, taken), 1);
         assert_eq!(wait(&one, &mut state, 3 * SECOND, 1), 3 * SECOND);
+    }
+
+    /// If waiting callers were counted as of now, a faster version would assign their times again:
+    /// eleven units from 1.1 s to 2 s, where ten are the bound.
+    #[test]
+    fn another_version_schedules_after_waiting_callers() {
+        let (slow, fast) = (per_second(1, 1), per_second(10, 1));
+        let mut state = slow.initial_state();
+        let slots = [0; 11].map(|now| wait(&slow, &mut state, now, 1));
+        assert_eq!(slots[10], 10 * SECOND);
+        // The unit of the last slot is still charged then, and drains at the new rate.
+        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND);
+        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND + 100_000);
     }
 
     #[test]

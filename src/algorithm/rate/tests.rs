@@ -15,6 +15,28 @@ fn charged(rate: &Rate, state: Option<RateState>, now: Micros, cost: u64) -> Rat
     state
 }
 
+fn refused(rate: &Rate, mut state: RateState, now: Micros, cost: u64) -> RateState {
+    assert_eq!(rate.charge(&mut state, now, cost), Outcome::Refused);
+    state
+}
+
+#[test]
+fn seven_per_second_drain_without_drift() {
+    let rate = rate(7, 1_000_000, 7);
+    let state = (0..7).fold(rate.initial_state(), |state, _| charged(&rate, Some(state), 9, 1));
+    // Seven sevenths of a second are a second, without a remaining part.
+    assert_eq!(state.arrival, Arrival { micros: 1_000_009, part: 0 });
+}
+
+#[test]
+fn a_cost_is_as_many_units_one_by_one() {
+    let rate = rate(1_001, 1_000_000, 500);
+    let at_once = charged(&rate, None, 5, 77);
+    let one_by_one =
+        (0..77).fold(rate.initial_state(), |state, _| charged(&rate, Some(state), 5, 1));
+    assert_eq!(at_once, one_by_one);
+}
+
 #[test]
 fn illegal_numbers_are_named() {
     let years = |burst| Rate::new(&NAMES, 1, 86_400_000_000, burst).unwrap_err();
@@ -25,6 +47,37 @@ fn illegal_numbers_are_named() {
     assert_eq!(Rate::new(&NAMES, 0, 1, 1).unwrap_err().option, "limit");
     assert_eq!(Rate::new(&NAMES, 1, 0, 1).unwrap_err().option, "period");
     assert_eq!(Rate::new(&NAMES, 1, 1, 0).unwrap_err().option, "burst");
+}
+
+#[test]
+fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
+    let rate = rate(10, 1_000_000, 10);
+    let year = 31_536_000_000_000;
+    let back = refused(&rate, charged(&rate, None, year, 3), 0, 1);
+    // The repair stays although the call was refused: after the time to full the key is full.
+    assert_eq!(back.arrival, Arrival { micros: 1_000_000, part: 0 });
+    charged(&rate, Some(back), 1_000_000, 10);
+}
+
+#[test]
+fn a_smaller_burst_does_not_forget_what_a_larger_one_admitted() {
+    let (large, small) = (rate(10, 1_000_000, 100), rate(10, 1_000_000, 10));
+    let spent = charged(&large, None, 0, 100);
+    let seen = refused(&small, spent.clone(), 0, 1);
+    assert_eq!(seen, spent);
+    refused(&large, spent, 0, 1);
+    // 91 of the 100 units must drain before the small policy admits one more.
+    assert_eq!(small.retry_at(&seen, 0, 1), 9_100_000);
+}
+
+#[test]
+fn changed_numbers_keep_the_used_units_rounded_up() {
+    let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
+    let state = charged(&before, None, 0, 4);
+    // At 50 ms 3.5 units remain, and count as 4 of 8.
+    assert_eq!(after.remaining(&state, 50_000), 4);
+    let arrival = charged(&after, Some(state), 50_000, 4).arrival;
+    assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
 }
 
 /// The refund of a call of `cost` units on an unused key, at the time `at`.

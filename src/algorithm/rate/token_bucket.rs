@@ -61,6 +61,18 @@ impl RateBased for TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Algorithm as _, KeyState as _, LINGER, Outcome};
+
+    #[test]
+    fn a_full_bucket_empties_at_once_and_refills_evenly() {
+        let bucket = TokenBucket::new(5, 2, 1_000_000).unwrap();
+        let mut state = bucket.initial_state();
+        assert_eq!(bucket.charge(&mut state, 0, 5), Outcome::Admitted);
+        assert_eq!(bucket.remaining(&state, 499_999), 0);
+        assert_eq!(bucket.remaining(&state, 500_000), 1);
+        assert_eq!(bucket.remaining(&state, 2_499_999), 4);
+        assert_eq!(bucket.remaining(&state, 2_500_000), 5);
+    }
 
     #[test]
     fn errors_speak_of_capacity_and_refill() {
@@ -70,6 +82,56 @@ mod tests {
     }
 
     const SECOND: Micros = 1_000_000;
+
+    fn with(capacity: u64, initial: u64, debt: u64) -> TokenBucket {
+        TokenBucket::with_levels(Levels { capacity, initial, debt }, 1, SECOND).unwrap()
+    }
+
+    /// Pre-consumption: a large call is admitted, and later calls pay for it.
+    #[test]
+    fn a_bucket_in_debt_waits_for_a_whole_token() {
+        let bucket = with(3, 3, 4);
+        let mut state = bucket.initial_state();
+        assert_eq!((bucket.capacity(), bucket.remaining(&state, 0)), (7, 7));
+        assert_eq!(bucket.charge(&mut state, 0, 8), Outcome::Impossible);
+        assert_eq!(bucket.charge(&mut state, 0, 2), Outcome::Admitted);
+        assert_eq!(bucket.charge(&mut state, 0, 6), Outcome::Refused);
+        assert_eq!(bucket.retry_at(&state, 0, 6), SECOND);
+        assert_eq!(bucket.charge(&mut state, 0, 5), Outcome::Admitted);
+        assert_eq!(bucket.remaining(&state, 5 * SECOND - 1), 0);
+        assert_eq!(bucket.charge(&mut state, 5 * SECOND - 1, 1), Outcome::Refused);
+        assert_eq!(bucket.retry_at(&state, 0, 1), 5 * SECOND);
+        assert_eq!(bucket.remaining(&state, 5 * SECOND), 5);
+        assert_eq!(bucket.charge(&mut state, 5 * SECOND, 5), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_bucket_that_begins_low_fills_from_its_first_call() {
+        let bucket = with(3, 1, 0);
+        let mut state = bucket.initial_state();
+        assert_eq!((bucket.remaining(&state, 9), state.reset_at()), (1, 0));
+        assert_eq!(bucket.charge(&mut state, 9, 2), Outcome::Refused);
+        assert_eq!(bucket.retry_at(&state, 9, 2), SECOND + 9);
+        let day_later = 2 * SECOND + 9 + LINGER;
+        assert_eq!(state.reset_at(), day_later);
+        assert_eq!(bucket.remaining(&state, day_later - 1), 3);
+        assert_eq!(bucket.remaining(&state, day_later), 1);
+        assert_eq!(bucket.charge(&mut state, day_later, 4), Outcome::Impossible);
+        assert_eq!(bucket.remaining(&state, day_later + SECOND), 2, "it has begun");
+    }
+
+    /// Otherwise the store would have dropped the key by the retry time of a refusal.
+    #[test]
+    fn what_a_full_bucket_wrote_is_kept_longer_by_one_that_begins_low() {
+        let (full, low) = (with(3, 3, 0), with(3, 1, 0));
+        let mut state = full.initial_state();
+        assert_eq!(full.charge(&mut state, 0, 2), Outcome::Admitted);
+        assert_eq!(state.reset_at(), 2 * SECOND);
+        assert_eq!(low.charge(&mut state, 0, 3), Outcome::Refused);
+        assert_eq!(state.reset_at(), 2 * SECOND + LINGER);
+        assert_eq!(low.retry_at(&state, 0, 3), 2 * SECOND);
+        assert_eq!(low.charge(&mut state, 2 * SECOND, 3), Outcome::Admitted);
+    }
 
     #[test]
     fn errors_speak_of_initial_and_debt() {

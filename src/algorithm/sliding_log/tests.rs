@@ -14,6 +14,45 @@ fn counting_refused(limit: u64, window: Micros) -> SlidingLog {
     SlidingLog::new(limit, window, true).unwrap()
 }
 
+fn several(limits: &[(u64, Micros)], precision: Option<Micros>) -> SlidingLog {
+    let limits: Vec<_> = limits.iter().map(|&(limit, window)| LogLimit { limit, window }).collect();
+    SlidingLog::with_limits(&limits, precision).unwrap()
+}
+
+#[test]
+fn an_entry_counts_for_exactly_a_window() {
+    let two = log(2, 100);
+    let mut state = two.initial_state();
+    assert_eq!(two.charge(&mut state, 10, 1), Admitted);
+    assert_eq!(two.charge(&mut state, 60, 1), Admitted);
+    assert_eq!(two.charge(&mut state, 109, 1), Refused);
+    assert_eq!((two.retry_at(&state, 109, 1), two.retry_at(&state, 109, 2)), (110, 160));
+    assert_eq!(two.charge(&mut state, 110, 1), Admitted);
+    assert_eq!((two.remaining(&state, 159), two.remaining(&state, 160)), (0, 1));
+    assert_eq!((two.reset_at(&state, 0), state.reset_at()), (210, 110 + 112));
+}
+
+/// In logs keyed by their timestamp the second call replaced the first.
+#[test]
+fn two_calls_in_one_microsecond_both_count() {
+    let three = log(3, 100);
+    let mut state = three.initial_state();
+    let outcomes = [1, 1, 1, 1].map(|cost| three.charge(&mut state, 10, cost));
+    assert_eq!(outcomes, [Admitted, Admitted, Admitted, Refused]);
+    assert_eq!(state.entries(), 3);
+}
+
+#[test]
+fn a_refused_or_impossible_call_writes_nothing() {
+    let two = log(2, 100);
+    let mut state = two.initial_state();
+    two.charge(&mut state, 10, 2);
+    let before = state.clone();
+    assert_eq!(two.charge(&mut state, 50, 1), Refused);
+    assert_eq!(two.charge(&mut state, 50, 3), Impossible);
+    assert_eq!(state, before);
+}
+
 #[test]
 fn refused_attempts_count_if_asked_for_and_push_out_the_oldest_units() {
     let three = counting_refused(3, 100);
@@ -41,6 +80,54 @@ fn a_smaller_limits_attempts_do_not_push_out_what_a_larger_one_counts() {
         assert_eq!(hundred.charge(&mut state, now, 1), Refused);
     }
     assert!(state.entries() <= 100 + 16);
+}
+
+#[test]
+fn each_limit_holds_in_its_own_window() {
+    let both = several(&[(2, 10), (3, 100)], None);
+    let mut state = both.initial_state();
+    let outcomes = [0, 0, 0, 10, 20].map(|now| both.charge(&mut state, now, 1));
+    assert_eq!(outcomes, [Admitted, Admitted, Refused, Admitted, Refused]);
+    let statuses = both.limit_statuses(&state, 10, 1, Refused);
+    assert_eq!(statuses.iter().map(|one| one.remaining).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(statuses.iter().map(|one| one.retry_at).collect::<Vec<_>>(), [0, 100]);
+    assert_eq!(statuses.iter().map(|one| one.reset_at).collect::<Vec<_>>(), [20, 110]);
+    assert_eq!((both.limit(), both.charge(&mut state, 20, 3)), (2, Impossible));
+}
+
+#[test]
+fn calls_of_one_multiple_of_the_precision_share_an_entry() {
+    let logs = several(&[(5, 100), (1_000, 1_000)], Some(50));
+    let mut state = logs.initial_state();
+    for now in 0..5_000 {
+        logs.charge(&mut state, now, 1);
+        assert!(state.entries() <= 1_000 / 50 + 2, "{} at {now}", state.entries());
+    }
+    let mut state = logs.initial_state();
+    assert_eq!(logs.charge(&mut state, 1, 5), Admitted);
+    // It counts like a call at 50, so until 150.
+    assert_eq!((logs.remaining(&state, 149), logs.remaining(&state, 150)), (0, 5));
+    assert_eq!(logs.retry_at(&state, 60, 1), 150);
+}
+
+#[test]
+fn a_step_back_within_the_window_refills_nothing() {
+    let two = log(2, 100);
+    let mut state = two.initial_state();
+    two.charge(&mut state, 1_000, 1);
+    assert_eq!(two.charge(&mut state, 950, 1), Admitted);
+    assert_eq!((two.remaining(&state, 1_099), two.remaining(&state, 1_100)), (0, 2));
+}
+
+#[test]
+fn a_far_step_back_locks_a_key_for_no_longer_than_a_window() {
+    let two = log(2, 100);
+    let mut state = two.initial_state();
+    two.charge(&mut state, 1_000_000, 1);
+    assert_eq!(two.charge(&mut state, 500, 1), Refused);
+    assert_eq!((two.retry_at(&state, 500, 1), two.reset_at(&state, 0)), (600, 600));
+    assert_eq!(state.reset_at(), 500 + 112);
+    assert_eq!(two.charge(&mut state, 600, 2), Admitted);
 }
 
 #[test]
@@ -73,6 +160,33 @@ fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
     assert_eq!((state.entries(), ten.remaining(&state, 60)), (2, 0));
     // The units count as of then: no more is admitted, and no unit is lost.
     assert_eq!((ten.remaining(&state, 159), ten.remaining(&state, 160)), (0, 10));
+}
+
+#[test]
+fn other_numbers_count_the_same_entries() {
+    let (ten, three) = (log(10, 1_000), log(3, 100));
+    let mut state = ten.initial_state();
+    ten.charge(&mut state, 0, 10);
+    assert_eq!(three.charge(&mut state, 50, 1), Refused);
+    assert_eq!((three.remaining(&state, 99), three.remaining(&state, 100)), (0, 3));
+    // The log is needed for the longest window, rounded up.
+    assert_eq!((three.reset_at(&state, 0), state.reset_at()), (100, 1_024));
+}
+
+/// The units that count must not depend on whether a store has dropped the log.
+#[test]
+fn a_fresh_log_counts_for_no_policy() {
+    let (short, long) = (log(3, 100), log(3, 1_000));
+    let mut state = short.initial_state();
+    assert_eq!(short.charge(&mut state, 0, 3), Admitted);
+    assert_eq!(state.reset_at(), 112);
+    assert_eq!(long.charge(&mut state.clone(), 111, 1), Refused);
+    assert_eq!(long.preview(&state, 112, 3).outcome, Admitted);
+    assert_eq!(long.charge(&mut state, 112, 3), Admitted);
+    assert_eq!(state.reset_at(), 112 + 1_024);
+    // The log remembers the policies that wrote to it until it is fresh.
+    assert_eq!(short.charge(&mut state, 900, 3), Admitted);
+    assert_eq!(state.reset_at(), 900 + 1_024);
 }
 
 #[test]

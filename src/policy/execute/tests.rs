@@ -1,5 +1,5 @@
 use super::*;
-use crate::algorithm::{FixedWindow, Gcra};
+use crate::algorithm::{FixedWindow, Gcra, LogLimit, SlidingLog};
 use crate::policy::decision::{Decision, Status};
 use crate::policy::operation::Charge;
 use crate::time::MAX_SAFE;
@@ -81,6 +81,35 @@ fn limits(executed: &Execution) -> (usize, Vec<(u64, Option<u64>)>) {
     (several.reported, numbers.collect())
 }
 
+#[test]
+fn all_are_charged_or_none() {
+    let mut kept = burst_and_daily();
+    let first = kept.take(0, 3);
+    assert_eq!(first.units, 3);
+    assert_eq!(limits(&first), (0, vec![(1, Some(0)), (3, Some(0))]));
+    let before = kept.states.clone();
+    let refused = kept.take(0, 2);
+    assert_eq!((refused.response.decision.status, refused.units), (Status::Refused, 0));
+    assert_eq!(limits(&refused), (0, vec![(1, Some(250)), (3, Some(0))]));
+    assert_eq!(kept.states, before);
+    // The daily limit refuses a call that the burst would admit, and has the longer retry.
+    let refused = kept.take(SECOND, 4);
+    assert_eq!(limits(&refused), (1, vec![(4, Some(0)), (3, Some(999_000))]));
+    assert_eq!(kept.status(SECOND, 3), Status::AllowedLast);
+}
+
+#[test]
+fn a_cost_that_one_policy_can_never_admit_is_impossible_whatever_others_say() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 3);
+    kept.execute(0, &Operation::Block { lasting: SECOND });
+    let impossible = kept.take(0, 5);
+    let decision = impossible.response.decision;
+    assert_eq!((decision.status, decision.limit), (Status::Impossible, 4));
+    assert_eq!(decision.retry_after_ms, 0);
+    assert_eq!(limits(&impossible), (0, vec![(1, None), (3, Some(1_000_000))]));
+}
+
 // promise: ended-stays-ended
 #[test]
 fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
@@ -109,6 +138,33 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
 }
 
 #[test]
+fn a_block_ends_when_it_is_ended_and_the_later_of_its_end_and_the_retry_is_told() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 4);
+    kept.execute(0, &Operation::Block { lasting: SECOND / 2 });
+    assert_eq!(kept.peek(0, 4).retry_after_ms, 1_000_000);
+    let result = kept.take(0, 2);
+    assert_eq!(limits(&result), (0, vec![(0, Some(500)), (2, Some(500))]));
+    assert_eq!(result.response.decision.status, Status::Blocked);
+    assert_eq!(kept.execute(0, &Operation::Unblock).response.decision.status, Status::Allowed);
+    assert_eq!(kept.status(0, 2), Status::Refused);
+}
+
+#[test]
+fn as_many_as_fit_are_taken() {
+    let mut kept = burst_and_daily();
+    let three = kept.execute(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((three.units, three.response.decision.status), (3, Status::Allowed));
+    let last = kept.execute(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((last.units, last.response.decision.status), (1, Status::AllowedLast));
+    let before = kept.states.clone();
+    let none = kept.execute(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((none.units, none.response.decision.retry_after_ms), (0, 250), "that of one unit");
+    assert_eq!(kept.states, before);
+    assert_eq!(kept.execute(SECOND, &Operation::TakeUpTo { units: u64::MAX }).units, 2);
+}
+
+#[test]
 fn where_refused_calls_count_what_is_not_granted_and_what_a_block_refuses_does_not() {
     let counting = FixedWindow::new(4, SECOND).unwrap().counting_refused(true);
     let mut kept = TestKey::under(PolicySet::single(Policy::FixedWindow(counting)));
@@ -128,6 +184,48 @@ fn where_refused_calls_count_what_is_not_granted_and_what_a_block_refuses_does_n
 }
 
 #[test]
+fn a_penalty_takes_what_is_left_under_each_policy() {
+    let mut kept = burst_and_daily();
+    let five = kept.execute(0, &Operation::Penalize { units: 5 });
+    assert_eq!(limits(&five), (0, vec![(0, Some(0)), (1, Some(0))]));
+    assert_eq!((five.units, five.response.decision.status), (5, Status::Allowed));
+    kept.execute(0, &Operation::Block { lasting: 5 });
+    let more = kept.execute(0, &Operation::Penalize { units: 5 });
+    assert_eq!((more.units, more.response.decision.status), (1, Status::Blocked));
+    assert_eq!(kept.execute(0, &Operation::Penalize { units: 5 }).units, 0);
+}
+
+#[test]
+fn a_reset_ends_a_block_and_leaves_an_override() {
+    let mut kept = burst_and_daily();
+    let policies = vec![None, Some(Arc::new(window(2, SECOND)))];
+    kept.execute(0, &Operation::Override { policies, lasting: 10 * SECOND });
+    kept.take(0, 2);
+    kept.execute(0, &Operation::Block { lasting: SECOND });
+    let reset = kept.execute(0, &Operation::Reset).response;
+    assert_eq!((reset.decision.status, reset.decision.reset_after_ms), (Status::Allowed, 0));
+    assert_eq!((reset.decision.limit, reset.limits.unwrap().reported), (2, 1));
+}
+
+#[test]
+fn a_key_is_decided_by_its_own_numbers_until_they_end() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 2);
+    let policies = vec![Some(Arc::new(gcra(10))), Some(Arc::new(window(20, 1_000 * SECOND)))];
+    let given = kept.execute(0, &Operation::Override { policies, lasting: 3 * SECOND });
+    // Two of four units were used, and count as two of ten.
+    assert_eq!(limits(&given), (0, vec![(8, Some(0)), (18, Some(0))]));
+    assert_eq!(kept.status(0, 8), Status::AllowedLast);
+    assert_eq!(kept.execute(3 * SECOND - 1, &Operation::TakeUpTo { units: 99 }).units, 10);
+    // The limiter's numbers decide again: seven of the ten units, rounded up, must drain at their
+    // own rate.
+    let after = kept.execute(3 * SECOND, &Operation::Peek { cost: 1 });
+    assert_eq!(limits(&after), (1, vec![(0, Some(700)), (0, Some(997_000))]));
+    kept.execute(SECOND, &Operation::ClearOverride);
+    assert_eq!(kept.peek(SECOND, 7).status, Status::Impossible);
+}
+
+#[test]
 fn numbers_of_another_kind_are_not_taken_and_those_that_are_missing_change_nothing() {
     let mut kept = burst_and_daily();
     let wide = Some(Arc::new(window(20, SECOND)));
@@ -138,6 +236,51 @@ fn numbers_of_another_kind_are_not_taken_and_those_that_are_missing_change_nothi
     kept.execute(5, &Operation::Override { policies: vec![None, None], lasting: 9 });
     kept.execute(5, &Operation::Override { policies: vec![], lasting: 9 });
     assert_eq!(kept.extras[1], wider);
+}
+
+#[test]
+fn policies_without_a_key_have_no_say() {
+    let mut kept = burst_and_daily();
+    kept.on(&[1], 0, &Operation::Block { lasting: SECOND });
+    assert_eq!((kept.extras[0].blocked_until, kept.extras[1].blocked_until), (0, SECOND));
+    let by = vec![Some(Arc::new(gcra(2))), Some(Arc::new(window(5, SECOND)))];
+    let result = kept.on(&[1], 0, &Operation::Override { policies: by, lasting: 5 });
+    assert_eq!(limits(&result), (0, vec![(5, Some(1_000))]));
+    assert_eq!(kept.extras[0], KeyMetadata::default());
+    let result = kept.on(&[0], 0, &Operation::Peek { cost: 0 });
+    assert_eq!(limits(&result), (0, vec![(4, Some(0))]));
+}
+
+#[test]
+fn the_limits_of_logs_stand_among_those_of_other_policies() {
+    let limit = |limit, window| LogLimit { limit, window };
+    let limits_of_logs = [limit(5, 10 * SECOND), limit(3, SECOND)];
+    let logs = Policy::SlidingLog(SlidingLog::with_limits(&limits_of_logs, None).unwrap());
+    let mut kept = TestKey::of(vec![("logs", logs), ("day", window(4, 100 * SECOND))]);
+    assert_eq!(limits(&kept.take(0, 2)), (1, vec![(3, Some(0)), (1, Some(0)), (2, Some(0))]));
+    let refused = kept.take(0, 2);
+    assert_eq!(limits(&refused), (1, vec![(3, Some(0)), (1, Some(1_000)), (2, Some(0))]));
+    let impossible = kept.take(0, 4);
+    assert_eq!(limits(&impossible), (1, vec![(3, Some(0)), (1, None), (2, Some(100_000))]));
+    assert_eq!(impossible.response.decision.limit, 3);
+}
+
+#[test]
+fn of_several_that_are_equal_the_first_speaks() {
+    let mut kept = TestKey::of(vec![("one", gcra(4)), ("two", gcra(4)), ("three", gcra(4))]);
+    for cost in [4, 1, 5] {
+        assert_eq!(kept.take(0, cost).response.limits.unwrap().reported, 0, "{cost}");
+    }
+}
+
+#[test]
+fn of_a_single_policy_no_limit_has_a_name() {
+    let mut kept = TestKey::under(PolicySet::single(gcra(4)));
+    let taken = kept.take(0, 4);
+    assert_eq!(
+        (taken.response.limits, taken.response.decision.status),
+        (None, Status::AllowedLast)
+    );
 }
 
 /// Settles the hold of [`reserve`], whose charges were of these units.
@@ -175,6 +318,16 @@ fn a_reservation_is_a_take_and_its_surplus_comes_back_once() {
         assert_eq!(moved(&kept.execute(0, &operation)), (0, Some(0)));
     }
     assert_eq!(kept.states, before);
+}
+
+#[test]
+fn what_a_reservation_lacked_is_charged_as_far_as_it_fits() {
+    let mut kept = burst_and_daily();
+    kept.execute(0, &reserve(2, SECOND));
+    kept.execute(0, &Operation::Block { lasting: SECOND });
+    let settled = kept.execute(0, &settle(5, &[2]));
+    assert_eq!(moved(&settled), (3, Some(2)));
+    assert_eq!((limits(&settled).1[0].0, limits(&settled).1[1].0), (0, 1));
 }
 
 #[test]
@@ -232,6 +385,14 @@ fn a_surplus_is_refunded_to_the_latest_charges_first() {
     assert_eq!(moved(&settled), (1, Some(7)));
     let settled = kept.execute(2 * SECOND, &settle(0, &[&first]));
     assert_eq!(moved(&settled), (4, Some(7)));
+}
+
+#[test]
+fn a_reset_drops_the_holds() {
+    let mut kept = burst_and_daily();
+    kept.execute(0, &reserve(2, SECOND));
+    kept.execute(0, &Operation::Reset);
+    assert_eq!(moved(&kept.execute(0, &settle(0, &[2]))), (0, Some(0)));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cluster::{AnsweredCalls, Cluster};
-use super::connection::{Connection, Health, SocketHandle};
+use super::cluster::Cluster;
+use super::connection::{AnsweredCalls, Connection, Health, SocketHandle};
 use crate::redis::batch::flush::Flush;
 use crate::time::Micros;
 
@@ -29,9 +29,7 @@ impl RedisDeployment {
         on_complete: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
         match self {
-            Self::Server(server) => server.decide(flush, clock, deadline, move |round, answers| {
-                on_complete(&[AnsweredCalls { flush: round, answers, calls: None }]);
-            }),
+            Self::Server(server) => server.decide(flush, clock, deadline, on_complete),
             Self::Cluster(cluster) => cluster.decide(flush, clock, deadline, on_complete),
         }
     }

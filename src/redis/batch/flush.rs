@@ -30,7 +30,7 @@ pub struct Flush {
     pub(super) script_call_of_key: Option<HashMap<Box<[u8]>, usize>>,
     pub(crate) peeks: bool,
     /// Set if this flush only registers policies.
-    pub(crate) registration: Option<PolicyRegistration>,
+    pub(crate) registration: Option<Box<PolicyRegistration>>,
 }
 
 /// The batch of one limiter in a flush.
@@ -73,7 +73,7 @@ impl Flush {
     /// texts.
     #[must_use]
     pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
-        let registration = Some(PolicyRegistration::new(prefix, text, lasting_ms));
+        let registration = Some(Box::new(PolicyRegistration::new(prefix, text, lasting_ms)));
         Self { registration, script_calls: vec![0], ..Self::default() }
     }
 
@@ -132,12 +132,6 @@ impl Flush {
     /// Returns whether this flush peeks, and its entries.
     pub(crate) fn into_entries(self) -> (bool, Vec<FlushEntry>) {
         (self.peeks, self.entries)
-    }
-
-    /// The number of script calls of all attempts, including those still to be sent.
-    #[cfg(feature = "redis")]
-    pub(crate) fn script_call_count(&self) -> usize {
-        self.script_calls.len()
     }
 
     /// Assigns the outcomes of a batch to the latest script call, or to a new one if they do not

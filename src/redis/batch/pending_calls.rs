@@ -127,11 +127,10 @@ impl PendingCalls {
         Self { calls: calls.into_iter().map(pending).collect() }
     }
 
-    /// Replaces the script calls before they are sent for the first time.
+    /// The first key of the script calls.
     #[cfg(feature = "redis")]
-    pub(crate) fn refresh(&mut self, calls: Vec<ScriptCall>) {
-        debug_assert_eq!(calls.len(), self.calls.len());
-        *self = Self::new(calls);
+    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+        self.calls.iter().find_map(|pending| pending.call.keys.iter().next())
     }
 
     pub(crate) fn call(&self, index: usize) -> &ScriptCall {

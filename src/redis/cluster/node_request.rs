@@ -124,16 +124,17 @@ impl NodeRequest {
     /// The earliest deadline of the slot requests that are not reported yet. Requests of one slot
     /// are sent together although they were made at different times.
     fn next_deadline(&self) -> Instant {
-        let pending = self.slot_requests.iter().filter(|request| !request.is_reported());
-        pending.map(SlotRequest::deadline).min().unwrap_or(self.deadline)
+        let pending = self.slot_requests.iter().filter(|request| !request.part.is_reported());
+        pending.map(|own| own.part.deadline).min().unwrap_or(self.deadline)
     }
 
     /// Reports the slot requests whose deadline has come. They stay under way, because later calls
     /// on their slots must not overtake them.
     fn report_expired(&mut self, now: Instant) {
-        for request in &mut self.slot_requests {
-            if request.deadline() <= now && !request.is_reported() {
-                request.report_failure(&ScriptFailure::TimedOut);
+        for SlotRequest { part, .. } in &mut self.slot_requests {
+            if part.deadline <= now && !part.is_reported() {
+                part.fail(&ScriptFailure::TimedOut);
+                part.report();
             }
         }
     }

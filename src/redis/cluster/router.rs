@@ -18,8 +18,8 @@ use crate::redis::cluster::node_request::{
     NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
 };
 use crate::redis::cluster::slot_queues::SlotQueues;
-use crate::redis::cluster::slot_request::{SlotRequest, report};
-use crate::redis::connection::{Address, Health};
+use crate::redis::cluster::slot_request::SlotRequest;
+use crate::redis::connection::{Address, FlushRequest, Health};
 
 /// The pause before a retry of a request that could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -40,7 +40,7 @@ pub(crate) struct Router {
     queues: SlotQueues,
     events: FuturesUnordered<BoxFuture<'static, RouterEvent>>,
     /// The completed requests, which `send_and_report` reports.
-    completed: Vec<SlotRequest>,
+    completed: Vec<FlushRequest>,
     /// The requests that `send_and_report` sends.
     requests: Vec<NodeRequest>,
     health: watch::Sender<Health>,
@@ -53,7 +53,7 @@ impl Router {
     }
 
     /// Routes requests until the sending end of `incoming` is dropped.
-    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<SlotRequest>) {
+    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<FlushRequest>) {
         let mut check_at = Instant::now();
         loop {
             let now = Instant::now();
@@ -79,9 +79,9 @@ impl Router {
         }
     }
 
-    /// Splits a request by slot, and adds the parts to the slots' queues.
-    fn accept(&mut self, request: SlotRequest) {
-        let (slot_requests, cross_slot) = request.by_slot();
+    /// Splits a flush by slot, and adds the parts to the slots' queues.
+    fn accept(&mut self, request: FlushRequest) {
+        let (slot_requests, cross_slot) = SlotRequest::by_slot(request);
         if let Some(cross_slot) = cross_slot {
             self.fail(cross_slot, &ScriptFailure::CrossSlot);
         }
@@ -105,7 +105,7 @@ impl Router {
             let destination = self.destination(first);
             let (mut to_send, mut must_wait) = (Vec::new(), false);
             for request in requests {
-                let is_in_time = now < request.deadline();
+                let is_in_time = now < request.part.deadline;
                 let why = match &destination {
                     Ok(_) if is_in_time => {
                         to_send.push(request);
@@ -121,7 +121,7 @@ impl Router {
                     Err(Availability::Up) => "no node of the cluster owns the key's slot".into(),
                 };
                 self.queues.complete(slot, []);
-                self.fail(request, &ScriptFailure::Unavailable(why));
+                self.fail(request.part, &ScriptFailure::Unavailable(why));
             }
             if must_wait {
                 self.queues.defer(slot, None);
@@ -167,7 +167,8 @@ impl Router {
 
     /// Adds requests of one slot to the request with the same node and deadline.
     fn add_to_node_request(&mut self, node: Address, slot_requests: Vec<SlotRequest>) {
-        let Some(deadline) = slot_requests.iter().map(SlotRequest::deadline).max() else { return };
+        let deadlines = slot_requests.iter().map(|slot_request| slot_request.part.deadline);
+        let Some(deadline) = deadlines.max() else { return };
         let same =
             |request: &&mut NodeRequest| request.deadline == deadline && request.node == node;
         match self.requests.iter_mut().find(same) {
@@ -201,7 +202,7 @@ impl Router {
             }
         }
         if !self.completed.is_empty() {
-            report(std::mem::take(&mut self.completed));
+            FlushRequest::report_all(std::mem::take(&mut self.completed));
         }
     }
 
@@ -241,7 +242,7 @@ impl Router {
                 for request in slot_requests {
                     let slot = request.slot;
                     self.queues.complete(slot, []);
-                    self.fail(request, &failure);
+                    self.fail(request.part, &failure);
                     self.advance(slot);
                 }
                 return;
@@ -257,7 +258,7 @@ impl Router {
     fn on_reply(&mut self, mut request: SlotRequest, reply: NodeReply, node: &Address) {
         let slot = request.slot;
         // It must not be sent again: its calls have failed at their deadline.
-        if request.is_reported() {
+        if request.part.is_reported() {
             self.queues.complete(slot, []);
             return;
         }
@@ -267,7 +268,7 @@ impl Router {
                 let server_time = &self.topology.node(node).server_time;
                 if request.on_answer(answer, server_time) {
                     self.queues.complete(slot, []);
-                    self.completed.push(request);
+                    self.completed.push(request.part);
                     return;
                 }
             }
@@ -316,7 +317,7 @@ impl Router {
         }
     }
 
-    fn fail(&mut self, mut request: SlotRequest, failure: &ScriptFailure) {
+    fn fail(&mut self, mut request: FlushRequest, failure: &ScriptFailure) {
         if !request.is_reported() {
             request.fail(failure);
             self.completed.push(request);
@@ -329,7 +330,7 @@ impl Router {
         self.retry_deferred();
         for (request, why) in self.queues.take_expired(Instant::now()) {
             let why = why.unwrap_or_else(|| "earlier calls on its slot were not answered".into());
-            self.fail(request, &ScriptFailure::Unavailable(why));
+            self.fail(request.part, &ScriptFailure::Unavailable(why));
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::redis::cluster::slot_request::SlotRequest;
 
 /// The requests of one slot, in order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SlotQueue {
     waiting: VecDeque<SlotRequest>,
     /// The number of requests that were sent together and are not back.
@@ -27,7 +27,7 @@ struct SlotQueue {
 }
 
 /// The queues of all slots.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SlotQueues {
     queues: HashMap<u16, SlotQueue>,
     /// The slots whose first request waits to be sent again.
@@ -51,7 +51,7 @@ fn track_deadline(deadlines: &mut SlotDeadlines, request: Option<&mut SlotReques
     if let Some(request) = request
         && !std::mem::replace(&mut request.is_deadline_tracked, true)
     {
-        deadlines.push(Reverse((request.deadline(), request.slot)));
+        deadlines.push(Reverse((request.part.deadline, request.slot)));
     }
 }
 
@@ -148,7 +148,7 @@ impl SlotQueues {
             let Some(queue) = self.queues.get_mut(&slot) else { continue };
             let why = queue.paused.as_ref().map(|(_, why)| why);
             for request in std::mem::take(&mut queue.waiting) {
-                if request.deadline() <= now {
+                if request.part.deadline <= now {
                     expired.push((request, why.cloned()));
                 } else {
                     queue.waiting.push_back(request);
@@ -167,23 +167,18 @@ impl SlotQueues {
 mod tests {
     use super::*;
     use crate::redis::batch::flush::Flush;
-    use crate::redis::cluster::slot_request::RequestContext;
-    use crate::redis::connection::Address;
+    use crate::redis::connection::{Address, FlushRequest};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A request of slot 0 with this many seconds until its deadline, which identifies it.
     fn request(second: u32, now: Instant) -> SlotRequest {
-        let context = RequestContext {
-            clock: Box::new(|| 0),
-            on_results: Box::new(|_| {}),
-            deadline: now + SECOND * second,
-        };
-        SlotRequest::of_flush(Flush::default(), Arc::new(context))
+        let deadline = now + SECOND * second;
+        SlotRequest::new(0, FlushRequest::new(Flush::default(), || 0, deadline, |_| {}))
     }
 
     fn seconds(requests: &[SlotRequest], now: Instant) -> Vec<u64> {
-        requests.iter().map(|request| (request.deadline() - now).as_secs()).collect()
+        requests.iter().map(|request| (request.part.deadline - now).as_secs()).collect()
     }
 
     #[test]

@@ -70,12 +70,12 @@ impl KeyNames {
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(crate) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        self.push(&self.prefixes[policy].text, key, tag, name);
+        push_name(&self.prefixes[policy].text, key.as_str(), tag, self.tags, name);
     }
 
     /// Appends the name of the key that stores the holds of a key of the first dimension.
     pub(crate) fn write_holds(&self, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        self.push(&self.holds, key, tag, name);
+        push_name(&self.holds, key.as_str(), tag, self.tags, name);
     }
 
     /// The name of a key under the first policy, in UTF-8.
@@ -84,18 +84,6 @@ impl KeyNames {
         let mut name = Vec::new();
         self.write(0, key, None, &mut name);
         name
-    }
-
-    /// The name of the key that stores a key's holds.
-    #[must_use]
-    pub fn of_holds(&self, key: Key<'_>) -> Vec<u8> {
-        let mut name = Vec::new();
-        self.write_holds(key, None, &mut name);
-        name
-    }
-
-    fn push(&self, head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        push_name(head, key.as_str(), tag, self.tags, name);
     }
 }
 
@@ -177,10 +165,10 @@ mod tests {
     #[test]
     fn hold_key_names_differ_from_those_of_policies() {
         let key = Key::new("user{42}").unwrap();
-        assert_eq!(names().of_holds(key), b"api:~holds:{user%7B42%7D}");
         let mut name = Vec::new();
+        names().write_holds(key, None, &mut name);
         names().write_holds(key, Some("tenant:7"), &mut name);
-        assert_eq!(name, b"api:~holds:{tenant:7}user%7B42%7D");
+        assert_eq!(name, b"api:~holds:{user%7B42%7D}api:~holds:{tenant:7}user%7B42%7D");
     }
 
     #[test]
@@ -202,8 +190,8 @@ mod tests {
         assert_eq!(name(100, "123456789"), "api:default:gcra:{%~39}123456789");
         assert_eq!(name(1, "user{42}"), "api:default:gcra:{%~0}user%7B42%7D");
         assert_eq!(name(64, "größe"), "api:default:gcra:{%~17}größe");
-        let holds =
-            names().with_tags(NonZeroU16::new(100)).of_holds(Key::new("123456789").unwrap());
+        let (key, mut holds) = (Key::new("123456789").unwrap(), Vec::new());
+        names().with_tags(NonZeroU16::new(100)).write_holds(key, None, &mut holds);
         assert_eq!(holds, b"api:~holds:{%~39}123456789");
     }
 

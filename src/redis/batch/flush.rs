@@ -10,6 +10,7 @@ use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::hit_predictor::HitPredictor;
 use crate::redis::batch::policy_registry::PolicyRegistration;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
+use crate::redis::batch::subset::SubsetBuilder;
 use crate::redis::codec::codec;
 use crate::redis::codec::reply::{CallError, ReplyReader};
 use crate::time::Micros;
@@ -90,13 +91,16 @@ impl Flush {
         }
     }
 
-    pub(crate) fn push_entry(
+    /// Adds a batch, all calls of which have the same variant. With one key per script call, calls
+    /// whose keys do not share a hash tag are not sent: they fail.
+    pub(super) fn push_entry(
         &mut self,
         policies: Arc<PolicySet>,
         batch: CallBatch,
         positions: Option<Box<[usize]>>,
     ) {
-        let script_call = Some(self.assign(&batch, batch.outcome_count(&policies)));
+        let may_send = self.script_call_of_key.is_none() || batch.shares_hash_tag();
+        let script_call = may_send.then(|| self.assign(&batch, batch.outcome_count(&policies)));
         let stale_in = Vec::new();
         self.entries.push(FlushEntry { policies, batch, script_call, stale_in, positions });
     }
@@ -127,11 +131,6 @@ impl Flush {
             self.extend(std::mem::take(later));
         }
         fits
-    }
-
-    /// Returns whether this flush peeks, and its entries.
-    pub(crate) fn into_entries(self) -> (bool, Vec<FlushEntry>) {
-        (self.peeks, self.entries)
     }
 
     /// Assigns the outcomes of a batch to the latest script call, or to a new one if they do not
@@ -260,8 +259,25 @@ impl Flush {
 }
 
 impl FlushEntry {
+    /// For each group of calls: their batch, and their indexes in the flush. `groups` has the group
+    /// of each call; `before` is the number of calls of the entries before.
+    pub(super) fn into_parts(
+        self,
+        groups: &[usize],
+        before: usize,
+    ) -> Vec<(CallBatch, Box<[usize]>)> {
+        if groups.iter().all(|group| *group == 0) {
+            let calls = (0..groups.len()).map(|call| self.position(call, before)).collect();
+            return vec![(self.batch, calls)];
+        }
+        let parts = SubsetBuilder::new(&self.batch, &self.policies).build_groups(groups);
+        let positions =
+            |calls: Vec<usize>| calls.iter().map(|&call| self.position(call, before)).collect();
+        parts.into_iter().map(|(batch, calls)| (batch, positions(calls))).collect()
+    }
+
     /// The index of a call in the flush. `before` is the number of calls of the entries before.
-    pub(crate) fn position(&self, call: usize, before: usize) -> usize {
+    fn position(&self, call: usize, before: usize) -> usize {
         self.positions.as_ref().map_or(before + call, |positions| positions[call])
     }
 

@@ -76,14 +76,11 @@ impl NodeConfig {
     }
 }
 
-/// Whether requests can be sent to a node, or to the cluster.
-pub(crate) enum Availability {
-    /// Requests can be sent.
-    Up,
-    /// Requests must wait, for this reason.
-    Disconnected(Arc<str>),
-    /// Requests fail immediately, for this reason.
-    Down(Arc<str>),
+/// Why no request can be sent to a node, or to the cluster.
+pub(crate) struct Unavailability {
+    pub(crate) why: Arc<str>,
+    /// Whether requests fail immediately. Otherwise they wait.
+    pub(crate) is_down: bool,
 }
 
 /// A node with its connection, which reconnects until this is dropped.
@@ -126,20 +123,17 @@ impl ClusterNode {
         self.removed.subscribe()
     }
 
-    /// Whether requests can be sent to the node.
-    pub(crate) fn availability(&self) -> Availability {
-        match self.state.current() {
-            ConnectionState::Up(..) => Availability::Up,
-            ConnectionState::Disconnected(why) => Availability::Disconnected(why),
-            ConnectionState::Down(why) => Availability::Down(why),
-        }
+    /// Fails if no requests can be sent to the node.
+    pub(crate) fn availability(&self) -> Result<(), Unavailability> {
+        self.session().map(|_| ())
     }
 
     /// The session, and its id.
-    pub(crate) fn session(&self) -> Option<(SessionHandle, u64)> {
+    pub(crate) fn session(&self) -> Result<(SessionHandle, u64), Unavailability> {
         match self.state.current() {
-            ConnectionState::Up(session, id) => Some((session, id)),
-            ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
+            ConnectionState::Up(session, id) => Ok((session, id)),
+            ConnectionState::Disconnected(why) => Err(Unavailability { why, is_down: false }),
+            ConnectionState::Down(why) => Err(Unavailability { why, is_down: true }),
         }
     }
 
@@ -154,7 +148,7 @@ impl ClusterNode {
     /// Whether the node is up, and has answered recently if requests are in flight.
     pub(crate) fn is_healthy(&self, now: Instant) -> bool {
         let is_slow = self.waiting_since.is_some_and(|since| now > since + SILENCE_LIMIT);
-        matches!(self.availability(), Availability::Up) && !is_slow
+        self.availability().is_ok() && !is_slow
     }
 
     pub(crate) fn on_request_sent(&mut self, now: Instant, request: &mut NodeRequest) {

@@ -27,16 +27,9 @@ pub(crate) struct NodeRequest {
 pub(crate) struct NodeRequestOutcome {
     pub(crate) request: NodeRequest,
     pub(crate) session_id: u64,
-    /// One reply for each slot request.
-    pub(crate) replies: Result<Vec<Reply>, NodeError>,
-}
-
-/// The reason why a request has no replies.
-pub(crate) enum NodeError {
-    TimedOut,
-    Broken(Arc<str>),
-    /// The node did not answer and was removed, because another node owns its slots now.
-    Removed,
+    /// One reply for each slot request. [`ScriptFailure::Closed`] if the node did not answer and was
+    /// removed, because another node owns its slots now.
+    pub(crate) replies: Result<Vec<Reply>, ScriptFailure>,
 }
 
 /// The reply of a node to a slot request.
@@ -44,18 +37,12 @@ pub(crate) enum NodeError {
 pub(crate) enum NodeReply {
     /// The script has run, or never will.
     Answer(ScriptResult),
-    /// The script has not run: the node does not know it.
-    UnknownScript,
+    /// The script has not run, and this error says how to send it again.
+    NotRun(ErrorMeaning, Arc<str>),
     /// The script has not run: another node owns the slot.
     Moved(Address),
     /// The script has not run: another node has the keys, for this request only.
     Ask(Address),
-    /// The script has not run: its keys are on two nodes while the slot migrates.
-    SlotMigrating(Arc<str>),
-    /// The script has not run: the node cannot run any script now.
-    Unavailable(Arc<str>),
-    /// The script has not run: another one in its transaction was rejected.
-    TransactionAborted,
     /// The script has changed nothing: the node does not let it use keys that it does not declare.
     MustDeclareKeys,
 }
@@ -110,11 +97,11 @@ impl NodeRequest {
                     biased;
                     sent = timeout_at(expires_at, &mut sending) => match sent {
                         Ok(Ok(replies)) => break Ok(self.script_replies(replies)),
-                        Ok(Err(error)) => break Err(NodeError::Broken(session.reason(&error))),
+                        Ok(Err(error)) => break Err(ScriptFailure::Broken(session.reason(&error))),
                         Err(_) if expires_at < self.deadline => self.report_expired(expires_at),
-                        Err(_) => break Err(NodeError::TimedOut),
+                        Err(_) => break Err(ScriptFailure::TimedOut),
                     },
-                    Err(_) = removed.changed() => break Err(NodeError::Removed),
+                    Err(_) = removed.changed() => break Err(ScriptFailure::Closed),
                 }
             };
             NodeRequestOutcome { request: self, session_id, replies }
@@ -232,10 +219,6 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     };
     let meaning = ErrorMeaning::of(&text);
     match meaning {
-        ErrorMeaning::UnknownScript => NodeReply::UnknownScript,
-        ErrorMeaning::Unavailable => NodeReply::Unavailable(text.into()),
-        ErrorMeaning::SlotMigrating => NodeReply::SlotMigrating(text.into()),
-        ErrorMeaning::TransactionAborted => NodeReply::TransactionAborted,
         ErrorMeaning::Redirect => {
             // "MOVED 3999 127.0.0.1:6381"
             let target = text.split(' ').nth(2).and_then(|target| parse_address(target, node));
@@ -248,6 +231,7 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
         ErrorMeaning::Refused | ErrorMeaning::CrossSlot | ErrorMeaning::MayHaveRun => {
             NodeReply::Answer(Err(meaning.failure(&text)))
         }
+        _ => NodeReply::NotRun(meaning, text.into()),
     }
 }
 
@@ -271,9 +255,9 @@ mod tests {
             NodeReply::Answer(Ok(values)) => format!("{values:?}"),
             NodeReply::Answer(Err(failure)) => format!("{failure}"),
             NodeReply::Moved(to) => format!("moved to {to}"),
-            NodeReply::SlotMigrating(_) => "slot migrating".into(),
-            NodeReply::TransactionAborted => "aborted".into(),
-            NodeReply::UnknownScript => "unknown script".into(),
+            NodeReply::NotRun(ErrorMeaning::SlotMigrating, _) => "slot migrating".into(),
+            NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => "aborted".into(),
+            NodeReply::NotRun(ErrorMeaning::UnknownScript, _) => "unknown script".into(),
             other => format!("{other:?}"),
         };
         replies.map(|reply| short(node_reply(reply, &node))).collect()

@@ -11,12 +11,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::node::Availability;
+use super::node::Unavailability;
 use super::topology::{Topology, TopologyResult};
+use crate::redis::batch::pending_calls::ErrorMeaning;
 use crate::redis::batch::script_call::ScriptFailure;
-use crate::redis::cluster::node_request::{
-    NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
-};
+use crate::redis::cluster::node_request::{NodeReply, NodeRequest, NodeRequestOutcome, node_reply};
 use crate::redis::cluster::slot_queues::SlotQueues;
 use crate::redis::cluster::slot_request::SlotRequest;
 use crate::redis::connection::{Address, FlushRequest, Health};
@@ -111,14 +110,13 @@ impl Router {
                         to_send.push(request);
                         continue;
                     }
-                    Err(Availability::Disconnected(_) | Availability::Up) if is_in_time => {
+                    Err(Unavailability { is_down: false, .. }) if is_in_time => {
                         self.queues.complete(slot, [request]);
                         must_wait = true;
                         continue;
                     }
                     Ok(_) => "there was no time left to send it".into(),
-                    Err(Availability::Down(why) | Availability::Disconnected(why)) => why.clone(),
-                    Err(Availability::Up) => "no node of the cluster owns the key's slot".into(),
+                    Err(unavailable) => unavailable.why.clone(),
                 };
                 self.queues.complete(slot, []);
                 self.fail(request.part, &ScriptFailure::Unavailable(why));
@@ -134,35 +132,26 @@ impl Router {
         }
     }
 
-    /// The node to which a request can be sent now, or the reason why there is none.
-    /// [`Availability::Up`] means that no node owns the slot.
-    fn destination(&mut self, request: &mut SlotRequest) -> Result<Address, Availability> {
+    /// The node to which a request can be sent now.
+    fn destination(&mut self, request: &mut SlotRequest) -> Result<Address, Unavailability> {
         // If the node of the ASK redirect is not available, the next attempt goes to the slot's
         // owner, whose reply may be different by then.
         if let Some(ask) = request.ask.take() {
-            return match self.topology.node(&ask).availability() {
-                Availability::Up => {
-                    request.ask = Some(ask.clone());
-                    Ok(ask)
-                }
-                Availability::Disconnected(why) | Availability::Down(why) => {
-                    Err(Availability::Disconnected(why))
-                }
-            };
+            if let Err(unavailable) = self.topology.node(&ask).availability() {
+                return Err(Unavailability { is_down: false, ..unavailable });
+            }
+            request.ask = Some(ask.clone());
+            return Ok(ask);
         }
-        match self.topology.availability() {
-            Availability::Up => {}
-            unavailable => return Err(unavailable),
-        }
+        self.topology.availability()?;
         let Some(owner) = self.topology.owner(request.slot).cloned() else {
             // The slot may get an owner while all known masters are healthy.
             self.topology.mark_stale();
-            return Err(Availability::Up);
+            let why = "no node of the cluster owns the key's slot".into();
+            return Err(Unavailability { is_down: false, why });
         };
-        match self.topology.node(&owner).availability() {
-            Availability::Up => Ok(owner),
-            unavailable => Err(unavailable),
-        }
+        self.topology.node(&owner).availability()?;
+        Ok(owner)
     }
 
     /// Adds requests of one slot to the request with the same node and deadline.
@@ -183,7 +172,7 @@ impl Router {
         for mut request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
             match node.session() {
-                Some((session, session_id)) => {
+                Ok((session, session_id)) => {
                     node.on_request_sent(now, &mut request);
                     let removed = node.removed();
                     let may_share = node.sharing.is_granted(now);
@@ -192,7 +181,7 @@ impl Router {
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.
-                None => {
+                Err(_) => {
                     for request in request.slot_requests {
                         let slot = request.slot;
                         self.queues.complete(slot, [request]);
@@ -221,7 +210,7 @@ impl Router {
         let NodeRequest { node: address, slot_requests, sharing, .. } = request;
         if let Some(node) = self.topology.nodes.get_mut(&address) {
             node.on_request_done(session_id, replies.is_ok());
-            if let Err(NodeError::Broken(_)) = &replies {
+            if let Err(ScriptFailure::Broken(_)) = &replies {
                 node.report_broken(session_id);
             }
             if let Ok(replies) = &replies {
@@ -233,11 +222,10 @@ impl Router {
             Err(error) => {
                 self.topology.mark_stale();
                 let failure = match error {
-                    NodeError::TimedOut => ScriptFailure::TimedOut,
-                    NodeError::Removed => {
+                    ScriptFailure::Closed => {
                         ScriptFailure::Broken("another node has taken over its slots".into())
                     }
-                    NodeError::Broken(why) => ScriptFailure::Broken(why),
+                    error => error,
                 };
                 for request in slot_requests {
                     let slot = request.slot;
@@ -272,7 +260,6 @@ impl Router {
                     return;
                 }
             }
-            NodeReply::UnknownScript => request.with_source = true,
             NodeReply::Moved(address) => {
                 self.queues.mark_migrating(slot);
                 self.topology.set_owner(slot, address);
@@ -285,7 +272,7 @@ impl Router {
                 request.ask = Some(address);
                 request.redirects += 1;
             }
-            NodeReply::SlotMigrating(why) => {
+            NodeReply::NotRun(ErrorMeaning::SlotMigrating, why) => {
                 self.queues.mark_migrating(slot);
                 request.reset();
                 let mut calls = request.by_call();
@@ -298,9 +285,10 @@ impl Router {
                 }
                 return;
             }
-            NodeReply::TransactionAborted => request.redirects += 1,
             NodeReply::MustDeclareKeys => request.declares_keys = true,
-            NodeReply::Unavailable(why) => {
+            NodeReply::NotRun(ErrorMeaning::UnknownScript, _) => request.with_source = true,
+            NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => request.redirects += 1,
+            NodeReply::NotRun(_, why) => {
                 self.topology.mark_stale();
                 request.reset();
                 pause = Some((RETRY_PAUSE, why));

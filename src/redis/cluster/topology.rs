@@ -9,9 +9,9 @@ use redis::Value as Reply;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, timeout};
 
-use super::node::{Availability, ClusterNode, NodeConfig};
+use super::node::{ClusterNode, NodeConfig, Unavailability};
 use crate::redis::cluster::slot_map::SlotMap;
-use crate::redis::connection::{Address, Health, ServerInfo, error_text};
+use crate::redis::connection::{Address, Health, error_text};
 
 /// The time limit of a topology query to one node. After it, another node is queried.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -92,16 +92,12 @@ impl Topology {
         self.nodes.entry(address.clone()).or_insert_with(opened)
     }
 
-    /// Whether requests can be sent to the cluster, as far as its reports and the slot map are
-    /// concerned.
-    pub(crate) fn availability(&self) -> Availability {
-        match &self.failing_since {
-            Some((since, why)) if *since + self.config.health.down_after <= Instant::now() => {
-                Availability::Down(Arc::clone(why))
-            }
-            Some((_, why)) if self.map.is_none() => Availability::Disconnected(Arc::clone(why)),
-            _ => Availability::Up,
-        }
+    /// Fails if no requests can be sent to the cluster, according to its reports and the slot map.
+    pub(crate) fn availability(&self) -> Result<(), Unavailability> {
+        let Some((since, why)) = &self.failing_since else { return Ok(()) };
+        let is_down = *since + self.config.health.down_after <= Instant::now();
+        let is_available = !is_down && self.map.is_some();
+        if is_available { Ok(()) } else { Err(Unavailability { why: Arc::clone(why), is_down }) }
     }
 
     /// Sets the owner of a slot that has moved.
@@ -119,17 +115,16 @@ impl Topology {
 
     /// The health of the cluster. It is up while any of its masters is up.
     pub(crate) fn health(&self) -> Health {
-        if let Availability::Down(why) = self.availability() {
+        if let Err(Unavailability { why, is_down: true }) = self.availability() {
             return Health::Down(why);
         }
         let Some(map) = &self.map else { return Health::Connecting };
         let masters = || map.masters().iter().filter_map(|master| self.nodes.get(master));
-        let info = |node: &ClusterNode| -> Option<Arc<ServerInfo>> { node.info() };
-        if let Some(info) = masters().find_map(info) {
+        if let Some(info) = masters().find_map(ClusterNode::info) {
             return Health::Up(info);
         }
         let down = |node: &ClusterNode| match node.availability() {
-            Availability::Down(why) => Some(why),
+            Err(Unavailability { why, is_down: true }) => Some(why),
             _ => None,
         };
         // `None` if some masters are not known to be down.
@@ -165,8 +160,9 @@ impl Topology {
             return None;
         }
         let healthy = self.nodes.iter().filter(|(_, node)| node.is_healthy(now));
-        let targets = healthy
-            .filter_map(|(address, node)| Some((address.clone(), node.session()?.0.connection)));
+        let targets = healthy.filter_map(|(address, node)| {
+            Some((address.clone(), node.session().ok()?.0.connection))
+        });
         let mut targets: Vec<_> = targets.collect();
         if targets.is_empty() {
             self.open_known_nodes();

@@ -27,7 +27,6 @@ mod seeded {
         SEED.set(seed);
     }
 
-    /// Builds hashers with the secret.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct SeededHashBuilder;
 

@@ -21,29 +21,24 @@ use crate::policy::policy_set::PolicySet;
 /// prefixes, policy names and tags have no braces, and policy names and tags have no colons.
 #[derive(Debug, Clone)]
 pub struct KeyNames {
-    prefixes: Box<[KeyNamePrefix]>,
+    /// For each policy: the beginning of the names of its keys up to the hash tag, and its key
+    /// dimension.
+    prefixes: Box<[(Box<str>, usize)]>,
     /// The beginning of hold key names. No policy's name can begin with `~`.
     holds: Box<str>,
     dimensions: usize,
     tags: Option<NonZeroU16>,
 }
 
-/// The beginning of the names of one policy's keys, up to the hash tag.
-#[derive(Debug, Clone)]
-struct KeyNamePrefix {
-    text: Box<str>,
-    dimension: usize,
-}
-
 impl KeyNames {
     /// Names the keys of a limiter's policies.
     #[must_use]
     pub fn new(prefix: &str, policies: &PolicySet) -> Self {
-        let prefix_of = |named: &crate::policy::policy_set::NamedPolicy| KeyNamePrefix {
-            text: format!("{prefix}:{}:{}:{{", named.name, named.policy.tag()).into(),
-            dimension: named.key_dimension,
-        };
-        let prefixes = policies.named().iter().map(prefix_of).collect();
+        let prefixes = policies.named().iter().map(|named| {
+            let text = format!("{prefix}:{}:{}:{{", named.name, named.policy.tag());
+            (text.into(), named.key_dimension)
+        });
+        let prefixes = prefixes.collect();
         let holds = holds_head(prefix).into();
         Self { prefixes, holds, dimensions: policies.key_dimensions(), tags: None }
     }
@@ -58,19 +53,17 @@ impl KeyNames {
         Self { tags, ..self }
     }
 
-    /// The number of key dimensions.
     pub(crate) fn dimensions(&self) -> usize {
         self.dimensions
     }
 
-    /// For each policy: its key dimension.
     pub(crate) fn dimensions_of_policies(&self) -> impl Iterator<Item = usize> {
-        self.prefixes.iter().map(|prefix| prefix.dimension)
+        self.prefixes.iter().map(|(_, dimension)| *dimension)
     }
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(crate) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        push_name(&self.prefixes[policy].text, key.as_str(), tag, self.tags, name);
+        push_name(&self.prefixes[policy].0, key.as_str(), tag, self.tags, name);
     }
 
     /// Appends the name of the key that stores the holds of a key of the first dimension.
@@ -87,7 +80,6 @@ impl KeyNames {
     }
 }
 
-/// The beginning of hold key names.
 pub(crate) fn holds_head(prefix: &str) -> String {
     format!("{prefix}:~holds:{{")
 }

@@ -12,7 +12,6 @@ const INCLUDE: &str = "--@include ";
 
 static LIMITER: LazyLock<Script> = LazyLock::new(|| Script::new(limiter_source()));
 
-/// A file with the files that it includes.
 fn composed(name: &str) -> String {
     let (_, text) =
         LUA_FILES.iter().find(|(file, _)| *file == name).expect("every file is in the list");

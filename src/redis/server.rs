@@ -9,7 +9,6 @@ use crate::redis::batch::flush::Flush;
 use crate::time::Micros;
 
 /// A Redis server, or a cluster.
-#[derive(Debug)]
 pub enum RedisDeployment {
     /// One server.
     Server(Connection),

@@ -17,7 +17,7 @@ use napi::{JsValue as _, check_status, sys};
 
 use crate::node::redis::copied_array::CopiedArray;
 use crate::node::redis::limiter::locked;
-use crate::node::redis::responses::{FlushArguments, FlushResult, FlushResults};
+use crate::node::redis::responses::{FlushArguments, FlushResults};
 #[cfg(unix)]
 use crate::node::uv::UvPoll as SocketPoll;
 use crate::redis::{RedisDeployment, SocketHandle};
@@ -63,7 +63,6 @@ pub(crate) struct EventLoopReader {
     polled: RefCell<Option<PolledSocket>>,
 }
 
-/// The socket that the event loop polls.
 struct PolledSocket {
     socket: SocketHandle,
     poll: SocketPoll,
@@ -162,7 +161,7 @@ impl EventLoopReader {
     }
 
     /// Calls JavaScript with a result, as its event loop does.
-    fn pass_on(&self, result: FlushResult) -> Result<()> {
+    fn pass_on(&self, result: FlushArguments) -> Result<()> {
         let env = self.env;
         let mut scope = ptr::null_mut();
         // SAFETY: this runs on the isolate's thread, in its event loop, where no scope is open.
@@ -183,14 +182,14 @@ impl EventLoopReader {
 
     /// # Safety
     /// A handle scope is open on the isolate's thread.
-    unsafe fn call(&self, result: FlushResult) -> Result<()> {
+    unsafe fn call(&self, result: FlushArguments) -> Result<()> {
         let env = self.env;
         let (mut complete, mut this) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the reference lives as long as `self`.
         unsafe {
             check_status!(sys::napi_get_reference_value(env, self.complete, &raw mut complete))?;
             check_status!(sys::napi_get_global(env, &raw mut this))?;
-            let (flush, answers, texts, calls) = result.into_arguments().data;
+            let (flush, answers, texts, calls) = result.data;
             let arguments = [
                 Option::to_napi_value(env, flush)?,
                 CopiedArray::to_napi_value(env, answers)?,
@@ -253,7 +252,6 @@ impl CleanupHook {
     }
 }
 
-/// Runs when the isolate ends.
 unsafe extern "C" fn ending(_handle: sys::napi_async_cleanup_hook_handle, data: *mut c_void) {
     // SAFETY: `data` comes from `CleanupHook::add`, and the hook has not been removed.
     let reader = unsafe { data.cast::<Weak<EventLoopReader>>().as_ref() };

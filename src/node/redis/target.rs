@@ -113,7 +113,6 @@ impl RedisTarget {
         Ok(Inspector::of_cluster(addresses, access))
     }
 
-    /// The nodes of the cluster, and their connection options.
     fn nodes(
         self,
         logins: impl CredentialsProvider + 'static,
@@ -124,7 +123,6 @@ impl RedisTarget {
         Ok((ClusterAddresses { seeds, nat_map: nat_map(self.nat_map) }, access))
     }
 
-    /// The route to the server.
     fn route(self, logins: impl CredentialsProvider + 'static) -> Result<Endpoint> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let logins = Arc::new(logins);

@@ -99,7 +99,6 @@ impl CallBatch {
         }
     }
 
-    /// The policy variant of a call.
     pub(crate) fn variant_of(&self, call: usize) -> u16 {
         self.variants.get(call).copied().unwrap_or_default()
     }
@@ -159,7 +158,8 @@ impl CallBatch {
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.known.iter_mut().for_each(HashTable::clear);
-        let names = self.names.iter().map(ScriptKeys::with_capacity_of).collect();
+        let names =
+            self.names.iter().map(|keys| ScriptKeys::with_capacity_of(keys, keys.len())).collect();
         let calls = Vec::with_capacity(self.calls.len());
         let numbers = Vec::with_capacity(self.numbers.len());
         Self {
@@ -219,7 +219,6 @@ impl CallBatch {
         keys
     }
 
-    /// The first key that the script declares.
     pub(crate) fn first_key(&self) -> Option<&[u8]> {
         self.names.iter().find(|own| !own.is_empty()).map(|own| own.get(0))
     }
@@ -338,7 +337,6 @@ impl CallBatch {
         self.numbers.iter().map(pass).collect()
     }
 
-    /// Updates the hit predictor with the number of misses among these calls.
     pub(crate) fn learn(&self, misses: usize) {
         self.predictor.learn(self.calls.len(), misses);
     }
@@ -349,7 +347,6 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
     numbers[0] > 0 && matches!(call, CallRequest::Other(operation) if uses_holds(operation))
 }
 
-/// Whether an operation adds or removes holds.
 fn uses_holds(operation: &Operation) -> bool {
     use Operation::{Extend, Renew, Reserve, Reset, Settle};
     matches!(operation, Reserve { .. } | Extend { .. } | Settle { .. } | Renew { .. } | Reset)

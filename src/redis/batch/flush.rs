@@ -8,7 +8,7 @@ use crate::policy::execute::Execution;
 use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::hit_predictor::HitPredictor;
-use crate::redis::batch::policy_registry::PolicyRegistration;
+use crate::redis::batch::policy_registry;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 use crate::redis::batch::subset::SubsetBuilder;
 use crate::redis::codec::codec;
@@ -24,17 +24,15 @@ pub struct Flush {
     pub(crate) entries: Vec<FlushEntry>,
     /// For each script call: its outcomes so far.
     pub(crate) script_calls: Vec<usize>,
-    /// The first script call of the current attempt.
     pub(super) first_current: usize,
     pub(super) retries: u32,
     /// Set if each script call has the keys of one first key: see [`by_key`](Self::by_key).
     pub(super) script_call_of_key: Option<HashMap<Box<[u8]>, usize>>,
     pub(crate) peeks: bool,
-    /// Set if this flush only registers policies.
-    pub(crate) registration: Option<Box<PolicyRegistration>>,
+    /// The script call of a flush that only registers policies.
+    pub(crate) registration: Option<Box<ScriptCall>>,
 }
 
-/// The batch of one limiter in a flush.
 #[derive(Debug)]
 pub(crate) struct FlushEntry {
     pub(crate) policies: Arc<PolicySet>,
@@ -66,15 +64,13 @@ impl fmt::Display for CallFailure {
     }
 }
 
-impl std::error::Error for CallFailure {}
-
 impl Flush {
     /// A flush without calls that registers the text of a prefix's policies in Redis for
     /// `lasting_ms` milliseconds; 0 registers nothing. Its one result is the list of all registered
     /// texts.
     #[must_use]
     pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
-        let registration = Some(Box::new(PolicyRegistration::new(prefix, text, lasting_ms)));
+        let registration = Some(Box::new(policy_registry::registration(prefix, text, lasting_ms)));
         Self { registration, script_calls: vec![0], ..Self::default() }
     }
 
@@ -111,7 +107,6 @@ impl Flush {
         others.is_none_or(|others| others + batch.outcome_count(policies) <= MAX_OUTCOMES)
     }
 
-    /// Appends the calls of another flush.
     pub(crate) fn extend(&mut self, other: Self) {
         let before = self.len();
         for FlushEntry { policies, batch, positions, .. } in other.entries {
@@ -174,7 +169,7 @@ impl Flush {
     #[must_use]
     pub fn script_calls(&self) -> Vec<ScriptCall> {
         if let Some(registration) = &self.registration {
-            return vec![registration.script_call()];
+            return vec![ScriptCall::clone(registration)];
         }
         let current = &self.script_calls[self.first_current..];
         let mut script_calls: Vec<ScriptCall> =
@@ -211,7 +206,6 @@ impl Flush {
         entries.flat_map(|entry| entry.batch.takes()).chain(ordered)
     }
 
-    /// Whether the entries have the calls in call order.
     fn is_in_order(&self) -> bool {
         self.entries.iter().all(|entry| entry.positions.is_none())
     }
@@ -281,7 +275,6 @@ impl FlushEntry {
         self.positions.as_ref().map_or(before + call, |positions| positions[call])
     }
 
-    /// Calls `each` with the result of each call, in call order.
     fn complete(
         &self,
         replies: &mut [Result<ReplyReader<'_>, &ScriptFailure>],

@@ -19,12 +19,10 @@ pub(crate) struct HitPredictor(AtomicBool);
 const CALLS_PER_MISS: usize = 8;
 
 impl HitPredictor {
-    /// Whether the next calls should be hits.
     pub(crate) fn expects_hits(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Learns that `misses` of `calls` calls were misses.
     pub(crate) fn learn(&self, calls: usize, misses: usize) {
         self.set(misses * CALLS_PER_MISS <= calls);
     }

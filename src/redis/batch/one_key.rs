@@ -63,8 +63,8 @@ mod tests {
     use crate::policy::Policy;
     use crate::policy::operation::Operation;
     use crate::policy::policy_set::{NamedPolicy, PolicySet};
-    use crate::redis::batch::flush::CallFailure;
-    use crate::redis::{KeyNames, ReplyValue, ScriptFailure, ScriptResult};
+    use crate::redis::batch::flush::{self, CallFailure};
+    use crate::redis::{KeyNames, ScriptFailure, ScriptResult};
 
     /// Policies by name, each with its key dimension.
     fn policies(dimensions: &[(&str, usize)]) -> PolicySet {
@@ -89,7 +89,6 @@ mod tests {
         flush
     }
 
-    /// The keys of each script call.
     fn keys_of(flush: &Flush) -> Vec<String> {
         let of_call = |keys: &crate::redis::ScriptKeys| {
             let names: Vec<_> = keys.iter().map(String::from_utf8_lossy).collect();
@@ -100,10 +99,8 @@ mod tests {
 
     fn replies(used: &[&[u32]]) -> Vec<ScriptResult> {
         let reply = |used: &&[u32]| {
-            let states = used.iter().flat_map(|&used| [2.0, f64::from(used)].map(f64::to_be_bytes));
-            let [states, outcomes] =
-                [states.flatten().collect(), Vec::new()].map(ReplyValue::Bytes);
-            Ok(vec![ReplyValue::Number(900), states, outcomes, ReplyValue::Bytes(Vec::new())])
+            let states: Vec<_> = used.iter().flat_map(|&used| [2.0, f64::from(used)]).collect();
+            flush::tests::reply(900, &states, &[])
         };
         used.iter().map(reply).collect()
     }

@@ -37,7 +37,7 @@ impl Flush {
     #[must_use]
     pub fn by_slot(self) -> SlotPartitions {
         if let Some(registration) = &self.registration {
-            let slot = slot_of(registration.name());
+            let slot = slot_of(registration.keys.get(0));
             return SlotPartitions {
                 partitions: vec![FlushPartition { slot, flush: self, calls: Vec::new() }],
                 cross_slot: None,

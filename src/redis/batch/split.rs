@@ -94,7 +94,8 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::policy_set::PolicySet;
-    use crate::redis::{KeyNames, ReplyValue, ScriptResult};
+    use crate::redis::batch::flush;
+    use crate::redis::{KeyNames, ScriptResult};
 
     fn window() -> PolicySet {
         Policy::FixedWindow(FixedWindow::new(9, 1_000).unwrap()).into()
@@ -116,7 +117,6 @@ mod tests {
         flush.deduplicate()
     }
 
-    /// The keys of each entry.
     fn entries(flush: &Flush) -> Vec<String> {
         let of_name = |name: &[u8]| char::from(name[name.len() - 2]);
         flush.entries.iter().map(|entry| entry.batch.keys().iter().map(of_name).collect()).collect()
@@ -124,15 +124,8 @@ mod tests {
 
     /// A reply: the units used in an open window, by call.
     fn reply(used: &[u32], outcomes: &[u8]) -> ScriptResult {
-        let states = used.iter().flat_map(|&used| [2.0, f64::from(used)].map(f64::to_be_bytes));
-        let states = states.flatten().collect();
-        let outcomes = ReplyValue::Bytes(outcomes.to_vec());
-        Ok(vec![
-            ReplyValue::Number(900),
-            ReplyValue::Bytes(states),
-            outcomes,
-            ReplyValue::Bytes(vec![]),
-        ])
+        let states: Vec<_> = used.iter().flat_map(|&used| [2.0, f64::from(used)]).collect();
+        flush::tests::reply(900, &states, outcomes)
     }
 
     fn remaining(flush: &Flush, answers: &[ScriptResult]) -> Vec<u64> {

@@ -7,7 +7,6 @@ use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::{CallBatch, has_hold};
 use crate::redis::script_keys::ScriptKeys;
 
-/// Builds subsets of a batch.
 pub(crate) struct SubsetBuilder<'a> {
     batch: &'a CallBatch,
     policies: &'a PolicySet,
@@ -46,7 +45,7 @@ impl<'a> SubsetBuilder<'a> {
     pub(crate) fn build(&mut self, indexes: &[usize]) -> CallBatch {
         let Self { batch, policies, numbers: new, holds } = self;
         let mut subset = CallBatch::default();
-        let part_of = |keys| ScriptKeys::with_capacity_of_part(keys, indexes.len());
+        let part_of = |keys| ScriptKeys::with_capacity_of(keys, indexes.len());
         subset.names = batch.names.iter().map(part_of).collect();
         subset.calls.reserve_exact(indexes.len());
         subset.numbers.reserve_exact(indexes.len() * new.len());

@@ -99,7 +99,6 @@ pub(crate) struct ClusterNode {
 }
 
 impl ClusterNode {
-    /// Starts to connect.
     pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
         let (endpoint, warn) = (config.endpoint(address), Arc::clone(&config.warn));
         let servers = Some(Arc::clone(&config.servers));
@@ -123,12 +122,10 @@ impl ClusterNode {
         self.removed.subscribe()
     }
 
-    /// Fails if no requests can be sent to the node.
     pub(crate) fn availability(&self) -> Result<(), Unavailability> {
         self.session().map(|_| ())
     }
 
-    /// The session, and its id.
     pub(crate) fn session(&self) -> Result<(SessionHandle, u64), Unavailability> {
         match self.state.current() {
             ConnectionState::Up(session, id) => Ok((session, id)),
@@ -153,7 +150,7 @@ impl ClusterNode {
 
     pub(crate) fn on_request_sent(&mut self, now: Instant, request: &mut NodeRequest) {
         let call = request.slot_requests.first_mut().map(|own| own.script_call(&self.server_time));
-        self.state.on_call(call.and_then(|call| call.keys.iter().next()));
+        self.state.traffic.on_call(call.and_then(|call| call.keys.iter().next()));
         self.in_flight += 1;
         self.used_at = now;
         self.waiting_since.get_or_insert(now);
@@ -162,7 +159,7 @@ impl ClusterNode {
     /// A request on the session with this id was answered, has reached its deadline, or failed.
     pub(crate) fn on_request_done(&mut self, session_id: u64, is_answered: bool) {
         match (is_answered, self.waiting_since) {
-            (true, _) => self.state.on_answer(),
+            (true, _) => self.state.traffic.on_answer(),
             (false, Some(since)) => self.state.report_unanswered(session_id, since),
             (false, None) => self.state.request_health_check(),
         }

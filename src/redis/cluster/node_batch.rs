@@ -37,7 +37,6 @@ const ALGORITHMS: [u8; 4] = [
     ScriptAlgorithm::TokenBucketInterval as u8,
 ];
 
-/// Whether calls may share commands to a node.
 #[derive(Debug, Default)]
 pub(crate) struct SharingPermission {
     /// The requests in a row in which the node let no call use undeclared keys.
@@ -80,7 +79,6 @@ fn shared_form(call: &ScriptCall) -> Option<u8> {
     ALGORITHMS.contains(&algorithm).then_some(read_first)
 }
 
-/// Whether a script call may share a command.
 pub(crate) fn may_share(call: &ScriptCall) -> bool {
     shared_form(call).is_some()
 }

@@ -16,7 +16,6 @@ use crate::redis::connection::{Address, ServerTime, SessionHandle, command, scri
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
     pub(crate) node: Address,
-    /// The latest deadline of the slot requests.
     pub(crate) deadline: Instant,
     pub(crate) slot_requests: Vec<SlotRequest>,
     /// How many slot requests share commands; they come first.
@@ -32,7 +31,6 @@ pub(crate) struct NodeRequestOutcome {
     pub(crate) replies: Result<Vec<Reply>, ScriptFailure>,
 }
 
-/// The reply of a node to a slot request.
 #[derive(Debug)]
 pub(crate) enum NodeReply {
     /// The script has run, or never will.
@@ -126,7 +124,6 @@ impl NodeRequest {
         }
     }
 
-    /// Moves the slot requests that share commands to the front.
     fn find_sharing(&mut self, server_time: &ServerTime) {
         let mut can_share = Vec::with_capacity(self.slot_requests.len());
         for group in self.slot_requests.chunk_by_mut(is_same_transaction) {
@@ -208,7 +205,6 @@ fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
     }
 }
 
-/// Classifies the reply of a node to a slot request.
 pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     if reply == Reply::Nil {
         return NodeReply::MustDeclareKeys;

@@ -38,9 +38,7 @@ pub(crate) struct Router {
     topology: Topology,
     queues: SlotQueues,
     events: FuturesUnordered<BoxFuture<'static, RouterEvent>>,
-    /// The completed requests, which `send_and_report` reports.
     completed: Vec<FlushRequest>,
-    /// The requests that `send_and_report` sends.
     requests: Vec<NodeRequest>,
     health: watch::Sender<Health>,
 }
@@ -166,7 +164,6 @@ impl Router {
         }
     }
 
-    /// Sends the collected requests, and reports the completed ones.
     fn send_and_report(&mut self) {
         let now = Instant::now();
         for mut request in std::mem::take(&mut self.requests) {

@@ -22,7 +22,6 @@ fn resolve_host(host: Option<&str>, port: u16, source: &Address) -> Address {
 /// The index of a slot without an owner.
 const NO_OWNER: u16 = u16::MAX;
 
-/// The known owners of the slots.
 #[derive(Debug)]
 pub(crate) struct SlotMap {
     masters: Vec<Address>,
@@ -56,7 +55,6 @@ impl SlotMap {
         self.masters.get(usize::from(self.owners[usize::from(slot)]))
     }
 
-    /// Sets the owner of a slot.
     pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
         self.owners[usize::from(slot)] = self.index_of(address);
     }

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use crate::redis::cluster::slot_request::SlotRequest;
 
-/// The requests of one slot, in order.
 #[derive(Default)]
 struct SlotQueue {
     waiting: VecDeque<SlotRequest>,
@@ -26,11 +25,9 @@ struct SlotQueue {
     paused: Option<(Instant, Arc<str>)>,
 }
 
-/// The queues of all slots.
 #[derive(Default)]
 pub(crate) struct SlotQueues {
     queues: HashMap<u16, SlotQueue>,
-    /// The slots whose first request waits to be sent again.
     deferred: BTreeSet<u16>,
     /// The deadlines of requests that had to wait, and their slots.
     deadlines: SlotDeadlines,
@@ -91,12 +88,10 @@ impl SlotQueues {
         requests
     }
 
-    /// Records a sign that the slot migrates.
     pub(crate) fn mark_migrating(&mut self, slot: u16) {
         self.migrating.insert(slot, Instant::now() + MIGRATION_MEMORY);
     }
 
-    /// Whether the slot's first request must not be sent yet.
     pub(crate) fn is_paused(&self, slot: u16, now: Instant) -> bool {
         let paused = self.queues.get(&slot).and_then(|queue| queue.paused.as_ref());
         paused.is_some_and(|(until, _)| *until > now)
@@ -133,7 +128,6 @@ impl SlotQueues {
         !self.deferred.is_empty()
     }
 
-    /// The earliest deadline of the requests that had to wait.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }

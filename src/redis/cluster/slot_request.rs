@@ -9,7 +9,6 @@ pub(crate) struct SlotRequest {
     pub(crate) slot: u16,
     pub(crate) part: FlushRequest,
     script_call: Option<ScriptCall>,
-    /// Whether the node needs the script's source.
     pub(crate) with_source: bool,
     /// Whether the script call must declare its keys, so it shares no command.
     pub(crate) declares_keys: bool,
@@ -17,7 +16,6 @@ pub(crate) struct SlotRequest {
     pub(crate) ask: Option<Address>,
     /// The number of redirects and aborted transactions since the last pause.
     pub(crate) redirects: u32,
-    /// Whether the slot queues track the deadline.
     pub(crate) is_deadline_tracked: bool,
 }
 
@@ -55,7 +53,6 @@ impl SlotRequest {
         calls.into_iter().map(|call| Self::new(slot, part.part(call))).collect()
     }
 
-    /// The script call to send to a node with this time.
     pub(crate) fn script_call(&mut self, server_time: &ServerTime) -> &ScriptCall {
         let Self { part, script_call, .. } = self;
         script_call.get_or_insert_with(|| {

@@ -19,7 +19,6 @@ use crate::time::Micros;
 /// Each node has the guarantees of a [`Connection`](crate::redis::Connection): requests to one node
 /// do not wait for another node. Calls on keys of one slot are decided in their order, even while
 /// the slot moves.
-#[derive(Debug)]
 pub struct Cluster {
     requests: mpsc::UnboundedSender<FlushRequest>,
     router: JoinHandle<()>,

@@ -36,17 +36,14 @@ const UNUSED_NODE_LIFETIME: Duration = Duration::from_secs(30);
 /// The maximum number of nodes that one query tries, one after the other.
 const MAX_QUERIED_NODES: usize = 4;
 
-/// The known state of the cluster.
 pub(crate) struct Topology {
     config: NodeConfig,
     pub(crate) nodes: BTreeMap<Address, ClusterNode>,
     map: Option<SlotMap>,
     /// Since when no node has reported that the cluster is complete, and the reason.
     failing_since: Option<(Instant, Arc<str>)>,
-    /// The time of the last query.
     queried_at: Option<Instant>,
     is_query_running: bool,
-    /// Whether the topology is known to be out of date.
     is_stale: bool,
     /// The number of queries. It selects the first node of the next query, so that the nodes take
     /// turns.
@@ -56,7 +53,6 @@ pub(crate) struct Topology {
 /// The report of the topology by a node. Without a report: the reason that a node named, if any.
 pub(crate) type TopologyResult = Result<TopologyReport, Option<Arc<str>>>;
 
-/// A node's report of the topology.
 #[derive(Debug)]
 pub(crate) struct TopologyReport {
     map: SlotMap,
@@ -81,7 +77,6 @@ impl Topology {
         topology
     }
 
-    /// The owner of a slot, if it is known.
     pub(crate) fn owner(&self, slot: u16) -> Option<&Address> {
         self.map.as_ref()?.owner(slot)
     }
@@ -100,7 +95,6 @@ impl Topology {
         if is_available { Ok(()) } else { Err(Unavailability { why: Arc::clone(why), is_down }) }
     }
 
-    /// Sets the owner of a slot that has moved.
     pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
         if let Some(map) = &mut self.map {
             map.set_owner(slot, address);
@@ -132,7 +126,6 @@ impl Topology {
         all.and_then(|whys| whys.into_iter().next()).map_or(Health::Connecting, Health::Down)
     }
 
-    /// Whether the cluster is complete and all its masters are healthy.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = Instant::now();
         let is_healthy =
@@ -145,7 +138,6 @@ impl Topology {
         self.nodes.values().all(|node| now >= node.used_at + IDLE_AFTER)
     }
 
-    /// Starts a query of the topology, if one is due.
     pub(crate) fn query(&mut self) -> Option<impl Future<Output = TopologyResult> + Send + use<>> {
         let now = Instant::now();
         let interval = match (self.is_stale, self.is_healthy()) {
@@ -186,7 +178,6 @@ impl Topology {
         })
     }
 
-    /// Applies the result of a query.
     pub(crate) fn apply(&mut self, result: TopologyResult) {
         self.is_query_running = false;
         let TopologyReport { map, is_failing } = match result {
@@ -244,7 +235,6 @@ async fn query_node(address: &Address, mut connection: MultiplexedConnection) ->
 }
 
 impl TopologyReport {
-    /// Decodes the replies of a node to CLUSTER SLOTS and CLUSTER INFO.
     pub(crate) fn read(replies: &[Reply], address: &Address) -> Option<Self> {
         let [slots, info] = replies else { return None };
         // Without permission for CLUSTER INFO, the state counts as ok.

@@ -47,7 +47,6 @@ impl Codec for Concurrency {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [_changed_at, _used] = numbers(&mut state)?;
     let mut count = || {

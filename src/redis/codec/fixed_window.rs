@@ -61,7 +61,6 @@ impl Codec for FixedWindow {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let packed = str::from_utf8(state).ok().and_then(|text| text.parse::<u64>().ok());
     let [ends_ms, count] = match packed {

@@ -47,7 +47,6 @@ pub(crate) trait Codec {
     /// [`CallError::Stale`](super::CallError::Stale).
     fn push_time(&self, _estimated_now: Micros, _request: &mut Vec<u8>) {}
 
-    /// Whether [`push_time`](Self::push_time) appends anything.
     fn depends_on_time(&self) -> bool {
         false
     }
@@ -63,16 +62,13 @@ pub(crate) trait Codec {
         request.truncate(start + 8 * self.override_len());
     }
 
-    /// The policy of an override with these doubles.
     fn with_override(&self, numbers: &[u64]) -> Option<Policy>;
 
-    /// The number of doubles of a state in a reply.
     fn state_len(&self) -> usize;
 
     /// The number of doubles of a state's own parameters, if they differ from the policy's.
     fn other_parameters_len(&self) -> usize;
 
-    /// Takes the doubles of a state from the front.
     fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
         doubles(states, buffer.get_mut(..self.state_len())?)
     }
@@ -81,7 +77,6 @@ pub(crate) trait Codec {
     fn decode(&self, state: &[u64], other_parameters: Option<&[u64]>) -> Option<ReplyState>;
 }
 
-/// The codec of a policy.
 pub(crate) fn codec(policy: &Policy) -> &dyn Codec {
     with_policy!(policy, algorithm => algorithm)
 }
@@ -114,7 +109,6 @@ pub(crate) fn push_double(request: &mut Vec<u8>, number: u64) {
     request.extend_from_slice(&(number as f64).to_be_bytes());
 }
 
-/// Takes `N` numbers from the front.
 fn numbers<const N: usize>(bytes: &mut &[u8]) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     doubles(bytes, &mut numbers)?;

@@ -75,7 +75,6 @@ impl<T: RateBased> Codec for T {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [micros, part, period, units, burst] = numbers(&mut state)?;
     let (scheduled_until, lingers) = match state {

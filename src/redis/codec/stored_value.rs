@@ -23,7 +23,6 @@ pub enum RawValue {
     Items(Vec<Vec<u8>>),
 }
 
-/// Reads the summary of a string's state at a time.
 type ReadSummary = fn(&[u8], Micros) -> Option<KeySummary>;
 
 impl RawValue {

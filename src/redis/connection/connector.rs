@@ -26,7 +26,6 @@ use crate::redis::inline_io::socket::InlineSocket;
 /// turn of the event loop in a round trip.
 pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
 
-/// The reason of a failure if the server does not answer.
 pub(crate) const NO_ANSWER: &str = "Redis does not answer";
 
 /// The address of a server.
@@ -78,17 +77,8 @@ pub enum CredentialsSource {
     Provider(Arc<dyn CredentialsProvider>),
 }
 
-impl fmt::Debug for CredentialsSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(credentials) => credentials.fmt(f),
-            Self::Provider(_) => f.write_str("Provider"),
-        }
-    }
-}
-
 /// The options for opening sessions to the servers of one store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connector {
     /// The credentials.
     pub credentials: CredentialsSource,
@@ -109,16 +99,13 @@ pub(crate) enum Handshake {
     Minimal,
 }
 
-/// The reason why a session could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// The server has closed the connection.
     Closed(String),
     Other(String),
 }
 
 impl OpenError {
-    /// The reason, with the address.
     pub(crate) fn at(self, address: &Address) -> Arc<str> {
         match self {
             Self::Closed(why) => format!(
@@ -149,7 +136,6 @@ impl Connector {
         self.open(address, Handshake::Full).await.map_err(|why| why.at(address))
     }
 
-    /// Opens a session with this handshake.
     pub(crate) async fn open(
         &self,
         address: &Address,
@@ -228,7 +214,6 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// Whether an error means that the connection has ended.
 pub(crate) fn is_closed(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped()
 }

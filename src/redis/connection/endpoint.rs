@@ -16,7 +16,6 @@ use crate::redis::connection::connector::{
 };
 
 /// The server of a connection, and the options for connecting to it.
-#[derive(Debug)]
 pub struct Endpoint {
     connector: Connector,
     discovery: Discovery,
@@ -24,7 +23,6 @@ pub struct Endpoint {
     handshake: Handshake,
 }
 
-#[derive(Debug)]
 enum Discovery {
     /// The server has this address, which the user has given. It must be a master.
     Fixed(Address),
@@ -36,7 +34,6 @@ enum Discovery {
     Sentinel(Box<SentinelClient>, Option<Address>),
 }
 
-/// A session whose server has passed a health check.
 pub(crate) struct CheckedSession {
     pub(crate) session: Session,
     pub(crate) handshake: Handshake,
@@ -76,7 +73,6 @@ impl Endpoint {
         Self { connector, discovery, handshake: Handshake::Full }
     }
 
-    /// The options for connecting.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
     }
@@ -89,12 +85,10 @@ impl Endpoint {
         }
     }
 
-    /// Whether the address is fixed.
     pub(crate) fn is_fixed(&self) -> bool {
         !matches!(self.discovery, Discovery::Sentinel(..))
     }
 
-    /// Whether the server must be a master.
     pub(crate) fn needs_master(&self) -> bool {
         !matches!(self.discovery, Discovery::Node(..))
     }
@@ -165,7 +159,6 @@ impl Endpoint {
     }
 }
 
-/// An attempt to open a session.
 struct Attempt<'a> {
     connector: &'a Connector,
     handshake: &'a mut Handshake,
@@ -195,7 +188,6 @@ impl Attempt<'_> {
         opened.map_err(|why| why.at(address))
     }
 
-    /// Opens a session, and checks the health of its server.
     async fn open_checked(
         &self,
         address: &Address,

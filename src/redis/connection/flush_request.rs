@@ -52,7 +52,6 @@ pub(crate) struct FlushRequest {
     pub(crate) flush: Flush,
     /// The indices of the calls in the caller's flush; `None` if these are all its calls.
     calls: Option<Vec<u32>>,
-    /// The answers to the script calls of all attempts.
     pub(crate) answers: Vec<ScriptResult>,
     /// The estimated server time for which the script calls were prepared.
     prepared_for: Micros,
@@ -87,7 +86,6 @@ impl FlushRequest {
         mem::take(&mut self.flush)
     }
 
-    /// A request for a part of the flush.
     pub(crate) fn part(&self, FlushPartition { flush, calls, .. }: FlushPartition) -> Self {
         let calls = match &self.calls {
             Some(all) => calls.into_iter().map(|call| all[call as usize]).collect(),
@@ -134,7 +132,6 @@ impl FlushRequest {
         self.caller.receive(&[self.as_answered()]);
     }
 
-    /// Whether the calls have been reported.
     pub(crate) fn is_reported(&self) -> bool {
         self.is_reported
     }

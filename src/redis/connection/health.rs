@@ -48,16 +48,13 @@ pub struct HealthOptions {
     pub idle_interval: Duration,
 }
 
-/// The result of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealthCheck {
     /// The server can run scripts. Contains its version, if the server reports it.
     Healthy(Option<String>),
     /// The server answers, but cannot run scripts now.
     Unhealthy(Arc<str>),
-    /// The server is a replica.
     Replica,
-    /// The session broke.
     Broken(Arc<str>),
 }
 
@@ -100,7 +97,6 @@ pub(crate) async fn check_health(
     }
 }
 
-/// Decodes the replies to the commands of a health check.
 pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
     let mut version = None;
     for reply in replies {
@@ -160,7 +156,6 @@ pub(crate) async fn check_configuration(
     }
 }
 
-/// Decodes the reply to INFO memory.
 pub(crate) fn warning_of(reply: &Value) -> Option<StoreWarning> {
     let info = match reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),

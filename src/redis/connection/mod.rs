@@ -100,7 +100,6 @@ pub use crate::redis::connection::connector::{
 pub(crate) use crate::redis::inline_io::socket_handle::SocketHandle;
 
 /// A connection to one server. It reconnects until it is dropped.
-#[derive(Debug)]
 pub struct Connection {
     requests: mpsc::UnboundedSender<PendingRequest>,
     sender: Arc<InlineTask>,
@@ -123,7 +122,7 @@ impl Connection {
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (reconnector, subscriber, health) = reconnector(endpoint, options, None, warn);
-        let state = subscriber.subscribe();
+        let state = subscriber.current.clone();
         let reconnecting = runtime.spawn(reconnector.run());
         let (sender, sending) = InlineTask::spawn(runtime, sender::run(incoming, subscriber));
         let (runtime, tasks) = (runtime.clone(), [reconnecting, sending]);

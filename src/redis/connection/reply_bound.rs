@@ -19,7 +19,6 @@ const MAX_VALUES: usize = 1_000_000;
 /// the reason on.
 pub(crate) type BoundFailure = Arc<OnceLock<Arc<str>>>;
 
-/// A stream that fails when a reply is too large.
 pub(crate) struct BoundedReplies<S> {
     stream: S,
     meter: ReplyMeter,
@@ -80,7 +79,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReplies<S> {
     }
 }
 
-/// A reply has more bytes or values than the bound.
 #[derive(Debug)]
 struct ReplyTooLarge;
 

@@ -23,7 +23,7 @@ use crate::redis::connection::connector::{MAX_IN_FLIGHT, SessionHandle};
 use crate::redis::connection::flush_request::FlushRequest;
 use crate::redis::connection::script_reply::script_reply;
 use crate::redis::connection::server_time::ServerTime;
-use crate::redis::connection::state::StateSubscriber;
+use crate::redis::connection::state::{StateSubscriber, queue_timeout};
 
 /// The pause before a retry of script calls that the server could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -56,7 +56,6 @@ impl PendingRequest {
         (!calls.is_answered()).then(|| Self { calls, request, server: Arc::clone(server) })
     }
 
-    /// Refreshes the request before it is sent for the first time.
     fn refreshed(mut self) -> Self {
         if self.request.is_out_of_date(&self.server.time) {
             self.calls = PendingCalls::new(self.request.script_calls(&self.server.time));
@@ -96,7 +95,6 @@ impl PendingRequest {
         self.fail(&retry_timeout())
     }
 
-    /// The commands of the unanswered script calls.
     fn commands(&self) -> redis::Pipeline {
         let mut pipeline = redis::pipe();
         for index in self.calls.unanswered() {
@@ -147,7 +145,6 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     RequestOutcome { pending, sent_at, session_id, replies }
 }
 
-/// Sends requests until the connection is dropped.
 pub(crate) async fn run(
     mut requests: mpsc::UnboundedReceiver<PendingRequest>,
     mut state: StateSubscriber,
@@ -166,7 +163,7 @@ pub(crate) async fn run(
             }
             let mut is_source_sent = false;
             for mut pending in mem::take(&mut retries) {
-                match state.wait_until_up(pending.request.deadline).await {
+                match state.wait_until_up(pending.request.deadline, true).await {
                     Ok(_) if Instant::now() >= pending.request.deadline => {
                         retries.extend(pending.fail(&retry_timeout()));
                     }
@@ -188,12 +185,12 @@ pub(crate) async fn run(
             }
             request = requests.recv(), if next.is_none() => match request {
                 Some(request) => {
-                    state.on_call(request.calls.first_key());
+                    state.traffic.on_call(request.calls.first_key());
                     next = Some(request);
                 }
                 None => return,
             },
-            found = next_session(&mut state, deadline, may_start), if next.is_some() => {
+            found = state.wait_until_up(deadline, may_start), if next.is_some() => {
                 let Some(pending) = next.take() else { continue };
                 match found {
                     Ok(_) if Instant::now() >= deadline => {
@@ -223,24 +220,6 @@ fn fail_expired(retries: VecDeque<PendingRequest>) -> VecDeque<PendingRequest> {
     retries.into_iter().filter_map(fail).collect()
 }
 
-/// Waits for the session of the next request. While the request may not start, this waits until
-/// its deadline, or until the connection is down.
-async fn next_session(
-    state: &mut StateSubscriber,
-    deadline: Instant,
-    may_start: bool,
-) -> Result<(SessionHandle, u64), ScriptFailure> {
-    if may_start {
-        return state.wait_until_up(deadline).await;
-    }
-    Err(state.wait_until_down(deadline).await.unwrap_or_else(queue_timeout))
-}
-
-/// The failure of a request that was queued until its deadline.
-fn queue_timeout() -> ScriptFailure {
-    ScriptFailure::Unavailable("too many requests were in flight".into())
-}
-
 /// The failure of script calls that have not run and could not be sent again before the deadline.
 fn retry_timeout() -> ScriptFailure {
     ScriptFailure::Unavailable("there was no time left to send it again".into())
@@ -251,7 +230,7 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
     let RequestOutcome { mut pending, sent_at, session_id, replies } = outcome;
     let replies = match replies {
         Ok(replies) => {
-            state.on_answer();
+            state.traffic.on_answer();
             replies
         }
         Err(failure) => {

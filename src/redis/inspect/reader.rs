@@ -34,9 +34,7 @@ pub struct Inspector {
 enum InspectTarget {
     /// A server. It may turn out to be a node of a cluster.
     Server(Address),
-    /// The master that sentinels report.
     Master(Box<Endpoint>),
-    /// Nodes of a cluster.
     Cluster(Vec<Address>),
 }
 
@@ -291,7 +289,6 @@ impl Inspector {
         Ok(groups)
     }
 
-    /// The server that has a key.
     async fn owner(&mut self, name: &[u8]) -> Result<Address, Arc<str>> {
         if self.map.is_none() {
             let (masters, is_cluster) = self.masters().await?;
@@ -381,7 +378,6 @@ fn error_text(reply: &Value, otherwise: &str) -> String {
     }
 }
 
-/// Decodes the reply to SCAN.
 pub(crate) fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
     let reply = replies.into_iter().next().unwrap_or(Value::Nil);
     if let Value::Array(page) = &reply
@@ -393,7 +389,6 @@ pub(crate) fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String
     Err(error_text(&reply, INVALID_REPLY))
 }
 
-/// Decodes the reply to TIME.
 pub(crate) fn time(reply: &Value) -> Option<Micros> {
     let Value::Array(words) = reply else { return None };
     let number = |word| str::from_utf8(bytes(word)?).ok()?.parse::<u64>().ok();

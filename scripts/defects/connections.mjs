@@ -50,7 +50,7 @@ export default {
   ],
   'in a cluster, a call that is sent again after its deadline': [
     ROUTER,
-    'if request.part.is_reported() {\n            self.queues',
+    'if request.part.is_reported {\n            self.queues',
     'if false {\n            self.queues',
   ],
 }

@@ -6,8 +6,7 @@ use crate::redis::cluster::{TopologyReport, node_batch, node_reply, parse_addres
 use crate::redis::connection::{Address, health_of, master_of, warning_of};
 use crate::redis::inspect::{KeyQuery, page_of, time};
 
-/// Decodes a reply as the answer to each command that the package sends, and returns the results as
-/// text.
+/// Decodes a reply as the answer to each command of the package, and returns the results as text.
 #[must_use]
 pub fn decode_reply(reply: &Value, address: &str) -> Vec<String> {
     let node = Address::Tcp("node".into(), 6_379);

@@ -26,7 +26,7 @@ pub struct KeyNames {
     prefixes: Box<[(Box<str>, usize)]>,
     /// The beginning of hold key names. No policy's name can begin with `~`.
     holds: Box<str>,
-    dimensions: usize,
+    pub(crate) dimensions: usize,
     tags: Option<NonZeroU16>,
 }
 
@@ -51,10 +51,6 @@ impl KeyNames {
     #[must_use]
     pub fn with_tags(self, tags: Option<NonZeroU16>) -> Self {
         Self { tags, ..self }
-    }
-
-    pub(crate) fn dimensions(&self) -> usize {
-        self.dimensions
     }
 
     pub(crate) fn dimensions_of_policies(&self) -> impl Iterator<Item = usize> {
@@ -105,8 +101,7 @@ pub(crate) fn push_name(
             name.extend_from_slice(format!("%~{number}").as_bytes());
         }
     }
-    // Names without a tag end with a brace; a name with a tag never does, because keys escape
-    // braces.
+    // Names without a tag end with a brace. Those with a tag never do: keys escape braces.
     name.push(b'}');
     push_escaped(key, name);
 }

@@ -9,8 +9,7 @@ pub struct ScriptKeys {
 }
 
 impl ScriptKeys {
-    /// An empty list with the capacity for `count` of another's keys, if their names are as long as
-    /// the others.
+    /// An empty list with the capacity for `count` of another's keys, if their lengths are similar.
     pub(crate) fn with_capacity_of(other: &Self, count: usize) -> Self {
         let count = count.min(other.len());
         let bytes = (other.names.len() * count).div_ceil(other.len().max(1));

@@ -20,7 +20,7 @@ use crate::node::redis::limiter::locked;
 use crate::node::redis::responses::{FlushArguments, FlushResults};
 #[cfg(unix)]
 use crate::node::uv::UvPoll as SocketPoll;
-use crate::redis::{RedisDeployment, SocketHandle};
+use crate::redis::{Connection, RedisDeployment, SocketHandle};
 
 thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
@@ -88,11 +88,10 @@ impl EventLoopReader {
 
     /// Starts to read replies in this event loop, if it can poll the connection's socket.
     pub(crate) fn start(self: &Rc<Self>) {
-        let Some(socket) =
-            locked(&self.deployment).as_ref().and_then(RedisDeployment::socket_handle)
-        else {
-            return;
-        };
+        let deployment = locked(&self.deployment);
+        let connection = deployment.as_ref().and_then(RedisDeployment::connection);
+        let Some(socket) = connection.and_then(Connection::socket_handle) else { return };
+        drop(deployment);
         let mut polled = self.polled.borrow_mut();
         if polled.as_ref().is_none_or(|old| !old.socket.is_same_session(&socket)) {
             *polled = None;
@@ -150,9 +149,9 @@ impl EventLoopReader {
             None => return,
         };
         reading(|| {
-            if let Some(deployment) = &*locked(&self.deployment) {
-                deployment.read_inline(&socket);
-            }
+            let deployment = locked(&self.deployment);
+            let connection = deployment.as_ref().and_then(RedisDeployment::connection);
+            connection.inspect(|connection| connection.read_inline(&socket));
         });
         while let Some(result) = self.results.pop() {
             // The call fails only if the isolate is ending.

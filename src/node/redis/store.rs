@@ -98,7 +98,7 @@ impl NativeRedisStore {
         let next = Arc::clone(&results);
         let complete = complete.build_callback(move |_| Ok(next.next_arguments()))?;
         let events = StoreEvents::new(&event)?;
-        let (tags, warn) = (target.tags(), events.clone());
+        let (tags, warn) = (target.tags.and_then(NonZeroU16::new), events.clone());
         let opened = target.open(events.clone(), runtime, move |found| warn.warn(found))?;
         runtime.spawn(events.clone().follow(opened.health()));
         *locked(&deployment) = Some(opened);

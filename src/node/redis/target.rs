@@ -1,6 +1,5 @@
 //! JavaScript's description of a Redis deployment and its connections.
 
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,11 +78,6 @@ pub struct RedisTls {
 }
 
 impl RedisTarget {
-    /// The number of hash tags shared by keys without their own tag.
-    pub(crate) fn tags(&self) -> Option<NonZeroU16> {
-        self.tags.and_then(NonZeroU16::new)
-    }
-
     /// Starts connecting. Throws if the certificates are invalid.
     pub(crate) fn open(
         self,

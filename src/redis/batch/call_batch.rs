@@ -33,8 +33,7 @@ pub struct CallBatch {
     pub(crate) names: Vec<ScriptKeys>,
     /// For each key dimension: the hash and the number of each key in the batch.
     known: Vec<HashTable<(u64, u16)>>,
-    /// The names of the keys that store holds: one for each call that reads or writes holds, in
-    /// order.
+    /// The names of hold keys: one for each call that reads or writes holds, in order.
     pub(crate) holds: ScriptKeys,
     pub(crate) calls: Vec<CallRequest>,
     /// For each call, one number per key dimension: the number of its key from 1, or 0 for no key.
@@ -67,8 +66,7 @@ impl CallBatch {
         self.calls.push(CallRequest::Take(cost));
     }
 
-    /// Adds a call of any operation. `keys` has one key per key dimension; `tag` is the call's own
-    /// hash tag.
+    /// Adds any operation. `keys` has one key per key dimension; `tag` is the call's own hash tag.
     pub fn push_operation(
         &mut self,
         names: &KeyNames,
@@ -77,7 +75,7 @@ impl CallBatch {
         operation: Operation,
     ) {
         self.begin_call(names);
-        for dimension in 0..names.dimensions() {
+        for dimension in 0..names.dimensions {
             let key = keys.get(dimension).copied().flatten();
             let number = key.map_or(0, |key| self.key_number(names, dimension, key, tag));
             self.numbers.push(number);
@@ -110,7 +108,7 @@ impl CallBatch {
             self.full = full;
         }
         if self.known.is_empty() {
-            self.known.resize_with(names.dimensions(), HashTable::new);
+            self.known.resize_with(names.dimensions, HashTable::new);
             self.names.resize_with(names.dimensions_of_policies().count(), ScriptKeys::default);
         }
     }
@@ -129,8 +127,7 @@ impl CallBatch {
         let own = &mut self.names[first];
         own.push(|name| names.write(first, key, tag, name));
         let added = own.len();
-        // The names of one dimension differ in the key and the tag only. No UTF-8 text has a byte
-        // 255.
+        // The names of a dimension differ in key and tag only. No UTF-8 text has a byte 255.
         let mut hasher = self.hashes.build_hasher();
         hasher.write(key.as_str().as_bytes());
         if let Some(tag) = tag {
@@ -153,8 +150,7 @@ impl CallBatch {
         number
     }
 
-    /// Takes all calls out and reserves space for as many new ones. Both batches share the hit
-    /// predictor.
+    /// Takes all calls out, and reserves as much space. Both batches share the hit predictor.
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.known.iter_mut().for_each(HashTable::clear);
@@ -336,10 +332,6 @@ impl CallBatch {
         };
         self.numbers.iter().map(pass).collect()
     }
-
-    pub(crate) fn learn(&self, misses: usize) {
-        self.predictor.learn(self.calls.len(), misses);
-    }
 }
 
 /// Whether a call has a hold key of its own in [`CallBatch::holds`].
@@ -460,8 +452,7 @@ mod tests {
         let holds = ["api:~holds:{b}", "api:~holds:{a}"];
         assert_eq!(keys[2..], holds);
         let request = written(&batch);
-        // The number of hold keys; the code and key of each call; a reservation's hold, cost and
-        // length.
+        // The number of hold keys; each call's code and key; a reservation's hold, cost, length.
         assert_eq!(request.len(), plain + 2 + 3 * 3 + 3 * 2 + 16 + 8 + 8);
         assert_eq!(request[request.len() - 2..], [0, 2], "the last call uses the second hold key");
     }

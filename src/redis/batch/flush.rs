@@ -41,8 +41,7 @@ pub(crate) struct FlushEntry {
     pub(super) script_call: Option<usize>,
     /// The earlier script calls that reported this batch as stale.
     pub(super) stale_in: Vec<usize>,
-    /// The indexes of the calls in the flush; `None` if they follow the calls of the entries
-    /// before.
+    /// The indexes of the calls in the flush; `None` if they follow those of the entries before.
     pub(crate) positions: Option<Box<[usize]>>,
 }
 
@@ -226,8 +225,7 @@ impl Flush {
         self.entries.is_empty()
     }
 
-    /// Calls `each` with the result of each call, in call order. `results` has the results of the
-    /// script calls of all attempts.
+    /// Calls `each` with each call's result, in call order. `results` has those of all attempts.
     pub fn complete(
         &self,
         results: &[ScriptResult],
@@ -297,7 +295,7 @@ impl FlushEntry {
                     misses += usize::from(!is_hit);
                     each(one.map_err(CallFailure::Call));
                 }
-                batch.learn(misses);
+                batch.predictor.learn(batch.calls.len(), misses);
             }
             Err(failure) => {
                 for _ in 0..batch.len() {

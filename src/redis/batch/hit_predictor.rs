@@ -31,8 +31,7 @@ impl HitPredictor {
         self.0.store(expects_hits, Ordering::Relaxed);
     }
 
-    /// Whether a call of one unit was a hit: admitted by windows that were open before and are
-    /// still stored packed.
+    /// Whether a take of one unit was admitted by windows that were open and are stored packed.
     pub(crate) fn is_hit(policies: &PolicySet, response: &Response) -> bool {
         let Decision { status, capacity, remaining, .. } = response.decision;
         let was_open = |remaining: u64, capacity: u64| {

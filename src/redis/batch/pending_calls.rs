@@ -137,8 +137,7 @@ impl PendingCalls {
         self.calls[index].sends_source
     }
 
-    /// Sends the limiter script's source at most once: it is large, and the server then finds the
-    /// script by its digest.
+    /// Sends the limiter script's large source at most once: its digest then suffices.
     #[cfg(feature = "redis")]
     pub(crate) fn send_source_once(&mut self, is_sent: &mut bool) {
         for pending in &mut self.calls {

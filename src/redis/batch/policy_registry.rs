@@ -6,15 +6,13 @@ use crate::redis::batch::script_call::ScriptCall;
 use crate::redis::script::Script;
 use crate::redis::script_keys::ScriptKeys;
 
-/// The name of the key that stores the policy texts of a prefix. No policy's name can begin with
-/// `~`.
+/// The key of the policy texts of a prefix. No policy's name can begin with `~`.
 #[must_use]
 pub fn policy_registry_key(prefix: &str) -> String {
     format!("{prefix}:~policies")
 }
 
-/// A script call that registers the text of a prefix's policies for `lasting_ms` milliseconds and asks
-/// for all registered texts.
+/// Registers a policy text for `lasting_ms` milliseconds, and asks for all registered texts.
 pub(crate) fn registration(prefix: &str, text: &str, lasting_ms: u64) -> ScriptCall {
     let mut keys = ScriptKeys::default();
     keys.push(|name| name.extend_from_slice(policy_registry_key(prefix).as_bytes()));

@@ -37,8 +37,7 @@ impl Flush {
         }
     }
 
-    /// Splits batches with repeated keys into one entry per pass. The result cannot be partitioned
-    /// by slot any more.
+    /// Splits batches with repeated keys into passes. The result cannot be split by slot.
     #[must_use]
     pub fn deduplicate(self) -> Self {
         // A peek changes no state, so repeated keys cost it nothing.

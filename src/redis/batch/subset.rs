@@ -10,8 +10,7 @@ use crate::redis::script_keys::ScriptKeys;
 pub(crate) struct SubsetBuilder<'a> {
     batch: &'a CallBatch,
     policies: &'a PolicySet,
-    /// For each dimension and key: its number in the subset that is being built, or 0 if it is not
-    /// in it.
+    /// For each dimension and key: its number in the subset that is being built; 0 if absent.
     numbers: Vec<Vec<u16>>,
     /// For each call: the index of its hold key, if it has one. Empty if no call has one.
     holds: Vec<usize>,

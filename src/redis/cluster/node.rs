@@ -95,7 +95,7 @@ pub(crate) struct ClusterNode {
     pub(crate) used_at: Instant,
     pub(crate) sharing: SharingPermission,
     /// Closes when the node is dropped, which ends the wait of its requests.
-    removed: watch::Sender<()>,
+    pub(crate) removed: watch::Sender<()>,
 }
 
 impl ClusterNode {
@@ -115,11 +115,6 @@ impl ClusterNode {
             sharing: SharingPermission::default(),
             removed: watch::Sender::new(()),
         }
-    }
-
-    /// A channel that closes when the node is dropped.
-    pub(crate) fn removed(&self) -> watch::Receiver<()> {
-        self.removed.subscribe()
     }
 
     pub(crate) fn availability(&self) -> Result<(), Unavailability> {

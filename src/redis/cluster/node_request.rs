@@ -46,8 +46,7 @@ pub(crate) enum NodeReply {
 }
 
 impl NodeRequest {
-    /// Encodes the request. The returned future sends it, and waits for the replies until the
-    /// channel `removed` closes.
+    /// Encodes the request. The future sends it, and waits for replies until `removed` closes.
     pub(crate) fn send(
         mut self,
         session: SessionHandle,
@@ -109,7 +108,7 @@ impl NodeRequest {
     /// The earliest deadline of the slot requests that are not reported yet. Requests of one slot
     /// are sent together although they were made at different times.
     fn next_deadline(&self) -> Instant {
-        let pending = self.slot_requests.iter().filter(|request| !request.part.is_reported());
+        let pending = self.slot_requests.iter().filter(|request| !request.part.is_reported);
         pending.map(|own| own.part.deadline).min().unwrap_or(self.deadline)
     }
 
@@ -117,7 +116,7 @@ impl NodeRequest {
     /// on their slots must not overtake them.
     fn report_expired(&mut self, now: Instant) {
         for SlotRequest { part, .. } in &mut self.slot_requests {
-            if part.deadline <= now && !part.is_reported() {
+            if part.deadline <= now && !part.is_reported {
                 part.fail(&ScriptFailure::TimedOut);
                 part.report();
             }
@@ -190,8 +189,7 @@ fn asked_reply(asking: Option<Reply>, reply: Reply) -> Reply {
     }
 }
 
-/// The replies to the commands of a transaction, from the replies when they were queued and the
-/// reply to EXEC.
+/// The replies to a transaction's commands, from those when they were queued and that to EXEC.
 fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
     match exec {
         Reply::Array(results) if results.len() == queued.len() => results,

@@ -144,7 +144,7 @@ impl Router {
         self.topology.availability()?;
         let Some(owner) = self.topology.owner(request.slot).cloned() else {
             // The slot may get an owner while all known masters are healthy.
-            self.topology.mark_stale();
+            self.topology.is_stale = true;
             let why = "no node of the cluster owns the key's slot".into();
             return Err(Unavailability { is_down: false, why });
         };
@@ -171,7 +171,7 @@ impl Router {
             match node.session() {
                 Ok((session, session_id)) => {
                     node.on_request_sent(now, &mut request);
-                    let removed = node.removed();
+                    let removed = node.removed.subscribe();
                     let may_share = node.sharing.is_granted(now);
                     let sending =
                         request.send(session, session_id, removed, &node.server_time, may_share);
@@ -217,7 +217,7 @@ impl Router {
         let replies = match replies {
             Ok(replies) => replies,
             Err(error) => {
-                self.topology.mark_stale();
+                self.topology.is_stale = true;
                 let failure = match error {
                     ScriptFailure::Closed => {
                         ScriptFailure::Broken("another node has taken over its slots".into())
@@ -243,7 +243,7 @@ impl Router {
     fn on_reply(&mut self, mut request: SlotRequest, reply: NodeReply, node: &Address) {
         let slot = request.slot;
         // It must not be sent again: its calls have failed at their deadline.
-        if request.part.is_reported() {
+        if request.part.is_reported {
             self.queues.complete(slot, []);
             return;
         }
@@ -286,7 +286,7 @@ impl Router {
             NodeReply::NotRun(ErrorMeaning::UnknownScript, _) => request.with_source = true,
             NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => request.redirects += 1,
             NodeReply::NotRun(_, why) => {
-                self.topology.mark_stale();
+                self.topology.is_stale = true;
                 request.reset();
                 pause = Some((RETRY_PAUSE, why));
             }
@@ -303,7 +303,7 @@ impl Router {
     }
 
     fn fail(&mut self, mut request: FlushRequest, failure: &ScriptFailure) {
-        if !request.is_reported() {
+        if !request.is_reported {
             request.fail(failure);
             self.completed.push(request);
         }
@@ -325,8 +325,7 @@ impl Router {
         }
     }
 
-    /// Queries the topology if that is due, publishes the cluster's health, and retries the
-    /// deferred slots.
+    /// Queries the topology if due, publishes the health, and retries the deferred slots.
     fn check_cluster(&mut self) {
         if let Some(query) = self.topology.query() {
             self.events.push(query.map(RouterEvent::TopologyQueried).boxed());

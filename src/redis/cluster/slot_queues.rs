@@ -64,8 +64,7 @@ impl SlotQueues {
         is_first || self.deferred.contains(&slot)
     }
 
-    /// Removes the requests to send next. They are in flight until the caller calls
-    /// [`complete`](Self::complete) for each.
+    /// Removes the requests to send next. The caller [completes](Self::complete) each.
     pub(crate) fn start_next(&mut self, slot: u16, now: Instant) -> Vec<SlotRequest> {
         let Some(queue) = self.queues.get_mut(&slot).filter(|queue| queue.in_flight == 0) else {
             return Vec::new();
@@ -97,8 +96,7 @@ impl SlotQueues {
         paused.is_some_and(|(until, _)| *until > now)
     }
 
-    /// Records that one request of the slot is back, or will not be sent. `retries` are sent again,
-    /// before all waiting requests.
+    /// Records that a request is back or will not be sent. `retries` go before waiting requests.
     pub(crate) fn complete(&mut self, slot: u16, retries: impl IntoIterator<Item = SlotRequest>) {
         let queue = self.queues.entry(slot).or_default();
         queue.in_flight = queue.in_flight.saturating_sub(1);

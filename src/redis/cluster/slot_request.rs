@@ -33,8 +33,7 @@ impl SlotRequest {
         }
     }
 
-    /// Splits the calls of a flush by slot. The second value holds the calls whose keys do not share
-    /// a slot.
+    /// Splits a flush by slot. The second value has the calls whose keys do not share a slot.
     pub(crate) fn by_slot(mut request: FlushRequest) -> (Vec<Self>, Option<FlushRequest>) {
         let split = request.take_flush().by_slot();
         let part = |part: FlushPartition| Self::new(part.slot, request.part(part));
@@ -42,8 +41,7 @@ impl SlotRequest {
         (split.partitions.into_iter().map(part).collect(), cross_slot)
     }
 
-    /// Splits the request into its calls, in order. A request of one call is not split, and neither
-    /// is one that has some of its answers.
+    /// Splits the request into its calls, in order, unless it has one call or some answers.
     pub(crate) fn by_call(self) -> Vec<Self> {
         if self.part.flush.len() < 2 || !self.part.answers.is_empty() {
             return vec![self];

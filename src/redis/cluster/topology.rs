@@ -19,8 +19,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
 /// The interval of topology queries while all masters are healthy.
 const HEALTHY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Without requests for this time, the topology is queried at most every [`IDLE_CHECKS`] intervals
-/// of health checks.
+/// Without requests for this time, a query waits for [`IDLE_CHECKS`] intervals of health checks.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
 const IDLE_CHECKS: u32 = 4;
 
@@ -44,9 +43,8 @@ pub(crate) struct Topology {
     failing_since: Option<(Instant, Arc<str>)>,
     queried_at: Option<Instant>,
     is_query_running: bool,
-    is_stale: bool,
-    /// The number of queries. It selects the first node of the next query, so that the nodes take
-    /// turns.
+    pub(crate) is_stale: bool,
+    /// The number of queries. It selects the first node of the next one: the nodes take turns.
     query_count: usize,
 }
 
@@ -102,18 +100,13 @@ impl Topology {
         self.is_stale = true;
     }
 
-    /// Marks the topology as stale, after an error that it does not explain.
-    pub(crate) fn mark_stale(&mut self) {
-        self.is_stale = true;
-    }
-
     /// The health of the cluster. It is up while any of its masters is up.
     pub(crate) fn health(&self) -> Health {
         if let Err(Unavailability { why, is_down: true }) = self.availability() {
             return Health::Down(why);
         }
         let Some(map) = &self.map else { return Health::Connecting };
-        let masters = || map.masters().iter().filter_map(|master| self.nodes.get(master));
+        let masters = || map.masters.iter().filter_map(|master| self.nodes.get(master));
         if let Some(info) = masters().find_map(ClusterNode::info) {
             return Health::Up(info);
         }
@@ -131,7 +124,7 @@ impl Topology {
         let is_healthy =
             |master| self.nodes.get(master).is_some_and(|node: &ClusterNode| node.is_healthy(now));
         let map = self.map.as_ref().filter(|_| self.failing_since.is_none());
-        map.is_some_and(|map| map.masters().iter().all(is_healthy))
+        map.is_some_and(|map| map.masters.iter().all(is_healthy))
     }
 
     fn is_idle(&self, now: Instant) -> bool {
@@ -197,15 +190,14 @@ impl Topology {
         } else if self.failing_since.is_none() || self.map.is_none() {
             self.failing_since = Some((now, "CLUSTERDOWN: the cluster is not complete".into()));
         }
-        let masters = self.map.as_ref().map_or(&[][..], SlotMap::masters);
+        let masters = self.map.as_ref().map_or(&[][..], |map| &map.masters);
         self.nodes.retain(|address, node| {
-            // An unhealthy node that has lost its slots is removed at once: its requests must not
-            // wait for it.
+            // A replaced unhealthy node is removed at once: its requests must not wait for it.
             let is_replaced = masters.contains(address) && !node.is_healthy(now);
-            map.masters().contains(address)
+            map.masters.contains(address)
                 || !is_replaced && (node.in_flight > 0 || now < node.used_at + UNUSED_NODE_LIFETIME)
         });
-        for master in map.masters() {
+        for master in &map.masters {
             self.node(master);
         }
         // The queries of the topology count as one.

@@ -6,8 +6,7 @@ use crate::policy::{Policy, State};
 use crate::protocol::value::{COUNTS, EPOCH_MS};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
-/// Takes the end and count of a window from the front: two doubles, or one negative double for a
-/// packed window.
+/// Takes a window's end and count from the front: two doubles, or a negative one if it is packed.
 pub(crate) fn take_window<'p>(states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
     let buffer = buffer.get_mut(..2)?;
     let (first, rest) = states.split_first_chunk::<8>()?;
@@ -49,10 +48,6 @@ impl Codec for FixedWindow {
 
     fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
         take_window(states, buffer)
-    }
-
-    fn other_parameters_len(&self) -> usize {
-        0
     }
 
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {

@@ -34,6 +34,9 @@ pub enum ReplyState {
     Statuses(Vec<LimitStatus>),
 }
 
+/// The number of doubles of a limit's status.
+const STATUS_LEN: usize = 5;
+
 /// Encodes a policy for the script and decodes the script's replies.
 pub(crate) trait Codec {
     /// The Lua implementation that decides.
@@ -67,14 +70,23 @@ pub(crate) trait Codec {
     fn state_len(&self) -> usize;
 
     /// The number of doubles of a state's own parameters, if they differ from the policy's.
-    fn other_parameters_len(&self) -> usize;
+    fn other_parameters_len(&self) -> usize {
+        0
+    }
 
     fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
         doubles(states, buffer.get_mut(..self.state_len())?)
     }
 
     /// Decodes a state, or returns `None` if it is invalid.
-    fn decode(&self, state: &[u64], other_parameters: Option<&[u64]>) -> Option<ReplyState>;
+    /// By default it is the statuses of the policy's limits.
+    fn decode(&self, state: &[u64], _other_parameters: Option<&[u64]>) -> Option<ReplyState> {
+        let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
+        let status = |&[limit, remaining, retry_at, next_at, reset_at]: &[u64; STATUS_LEN]| {
+            LimitStatus { limit, capacity: limit, remaining, retry_at, next_at, reset_at, mark: 0 }
+        };
+        rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
+    }
 }
 
 pub(crate) fn codec(policy: &Policy) -> &dyn Codec {

@@ -31,8 +31,7 @@ impl<T: RateBased> Codec for T {
         }
     }
 
-    /// The numbers of a policy, and the limit that the user wrote: the numbers have the rate in
-    /// lowest terms.
+    /// A policy's numbers, with the rate in lowest terms, and the limit that the user wrote.
     fn override_len(&self) -> usize {
         11
     }

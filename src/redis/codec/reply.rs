@@ -165,8 +165,7 @@ impl<'a> ReplyReader<'a> {
         Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark })
     }
 
-    /// Reads the end of a block, the step of a ban and the mark, as far as the code says that they
-    /// follow.
+    /// Reads the end of a block, the step of a ban and the mark, if the code announces them.
     #[cold]
     fn details(&mut self, code: u8, details: &mut [u64; 3]) -> Result<(), CallError> {
         let codes = [outcome::BLOCKED, outcome::BANNED, outcome::MARKED];

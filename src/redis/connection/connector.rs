@@ -22,8 +22,7 @@ use crate::redis::inline_io::read_ownership::ReadOwnership;
 #[cfg(unix)]
 use crate::redis::inline_io::socket::InlineSocket;
 
-/// The maximum number of requests in flight on a session. A distant server has many: one for each
-/// turn of the event loop in a round trip.
+/// The most requests in flight: a distant server has one for each turn of the event loop.
 pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
 
 pub(crate) const NO_ANSWER: &str = "Redis does not answer";
@@ -235,8 +234,7 @@ impl SessionHandle {
         self.bound_failure.get().cloned().unwrap_or_else(|| error.to_string().into())
     }
 
-    /// Reads the available answers on this thread if the event loop owns the socket: the event
-    /// loop may be too busy to read them.
+    /// Reads available answers on this thread if the event loop owns the socket: it may be busy.
     pub(crate) fn read_available(&self) {
         let claimed = self.read_ownership.as_ref().filter(|ownership| ownership.is_claimed());
         let Some(ownership) = claimed else { return };
@@ -246,8 +244,7 @@ impl SessionHandle {
     }
 }
 
-/// One established socket to a server, past the TLS handshake and the Redis handshake. Dropping it
-/// closes the socket.
+/// One established socket, past the TLS and Redis handshakes. Dropping it closes the socket.
 pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
     tasks: Vec<JoinHandle<()>>,
@@ -262,8 +259,7 @@ impl Session {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // The sender enforces deadlines. A response timeout of the client would break healthy
-        // sessions.
+        // The sender enforces deadlines. A response timeout would break healthy sessions.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         // A request that found the client's queue full would lose its place in the order.
         let config = config.set_pipeline_buffer_size(MAX_IN_FLIGHT + 10);

@@ -57,7 +57,7 @@ pub(crate) struct FlushRequest {
     prepared_for: Micros,
     pub(crate) deadline: Instant,
     caller: Arc<dyn FlushCaller>,
-    is_reported: bool,
+    pub(crate) is_reported: bool,
 }
 
 impl FlushRequest {
@@ -130,10 +130,6 @@ impl FlushRequest {
     pub(crate) fn report(&mut self) {
         self.is_reported = true;
         self.caller.receive(&[self.as_answered()]);
-    }
-
-    pub(crate) fn is_reported(&self) -> bool {
-        self.is_reported
     }
 
     /// Reports several requests: those of one flush together.

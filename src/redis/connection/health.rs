@@ -59,8 +59,7 @@ pub(crate) enum HealthCheck {
 }
 
 impl HealthCheck {
-    /// The reason why no script can be sent to the server; `None` if it is healthy. A replica is
-    /// healthy where scripts need no master.
+    /// Why no script can be sent; `None` if healthy. A replica is, if scripts need no master.
     pub(crate) fn objection(self, needs_master: bool) -> Option<Arc<str>> {
         match self {
             Self::Healthy(_) => None,
@@ -81,8 +80,7 @@ pub(crate) async fn check_health(
     key: Option<&[u8]>,
 ) -> HealthCheck {
     let mut commands = redis::pipe();
-    // HELLO reports the role, even to users without permission for INFO. It does not report BUSY;
-    // PING does.
+    // HELLO reports the role, even to users without permission for INFO. PING reports BUSY.
     commands.cmd("PING");
     if handshake == Handshake::Full {
         commands.cmd("HELLO");

@@ -165,8 +165,7 @@ impl Connection {
         }
     }
 
-    /// The handle of the session's socket. `None` if there is no session, or if its socket does
-    /// not support inline I/O.
+    /// The session's socket. `None` without a session, or if its socket has no inline I/O.
     #[must_use]
     pub fn socket_handle(&self) -> Option<SocketHandle> {
         let ConnectionState::Up(session, id) = &*self.state.borrow() else { return None };
@@ -178,8 +177,7 @@ impl Connection {
     pub fn read_inline(&self, socket: &SocketHandle) {
         let Some(driver) = socket.driver.upgrade() else { return };
         let _timers = self.runtime.enter();
-        // If the runtime is polling the driver, skip: the event loop calls this again unless the
-        // runtime reads everything.
+        // If the runtime polls the driver, skip: unless it reads all, the event loop calls again.
         let Some(mut driver) = driver.try_lock() else { return };
         let mut sender = self.sender.try_lock();
         socket.read_ownership.on_readable(&mut driver);

@@ -178,8 +178,7 @@ impl Reconnector {
     }
 }
 
-/// Checks the health of a session until it passes. Never completes without a session, or if the
-/// session ends.
+/// Checks a session until it passes. Never completes if there is none or it ends.
 async fn recheck(
     session: Option<CheckedSession>,
     needs_master: bool,

@@ -15,8 +15,7 @@ const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of values in a reply. A value of few bytes takes more memory.
 const MAX_VALUES: usize = 1_000_000;
 
-/// The reason why a stream has failed, if a reply was too large. The client library does not pass
-/// the reason on.
+/// Why a stream has failed if a reply was too large: the client library does not pass it on.
 pub(crate) type BoundFailure = Arc<OnceLock<Arc<str>>>;
 
 pub(crate) struct BoundedReplies<S> {

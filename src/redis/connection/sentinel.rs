@@ -124,8 +124,7 @@ impl SentinelClient {
         self.queries.push(outcome.boxed());
     }
 
-    /// Waits until the sentinels report another master than `from`. Queries them less often while
-    /// there is no traffic.
+    /// Waits for another master than `from`. Queries less often while there is no traffic.
     pub(crate) async fn wait_for_failover(&mut self, from: &Address, traffic: Option<&Traffic>) {
         loop {
             match traffic {

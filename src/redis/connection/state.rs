@@ -46,8 +46,7 @@ pub(crate) struct StateSubscriber {
     pub(crate) current: watch::Receiver<ConnectionState>,
     reports: mpsc::UnboundedSender<SessionReport>,
     pub(crate) traffic: Arc<Traffic>,
-    /// The last session that was reported as broken. The reconnector may not have processed the
-    /// report yet.
+    /// The last session reported as broken. The reconnector may not have seen the report yet.
     broken_session: Option<u64>,
 }
 
@@ -179,8 +178,7 @@ impl StateSubscriber {
         self.report(SessionReport::Suspect);
     }
 
-    /// Reports that a script call that was sent at a time, on the session with this id, was not
-    /// answered by its deadline.
+    /// Reports that a call on this session, sent at this time, was not answered by its deadline.
     pub(crate) fn report_unanswered(&self, id: u64, sent_at: Instant) {
         self.report(match self.traffic.answered_at() < sent_at {
             true => SessionReport::Unanswered(id),

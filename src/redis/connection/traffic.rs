@@ -31,8 +31,7 @@ impl IdleChecks {
         self.interval.saturating_mul(u32::try_from(servers).unwrap_or(u32::MAX))
     }
 
-    /// The pause before the next check, after this time without calls: `interval` while calls flow,
-    /// and then longer and longer.
+    /// The pause before the next check: `interval` while calls flow, longer with the time without.
     fn pause(&self, idle: Duration, interval: Duration) -> Duration {
         match idle < FLOW_END {
             true => interval,
@@ -41,8 +40,7 @@ impl IdleChecks {
     }
 }
 
-/// The traffic of a connection. The sender records it, and the reconnector reads it. Times are in
-/// milliseconds since `origin`.
+/// The sender records it, the reconnector reads it. Times are in milliseconds since `origin`.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     origin: Instant,

@@ -21,8 +21,7 @@ use crate::sync::{AtomicWaker, Mutex, MutexGuard};
 /// `futures` wake it once more after they have polled everything. The runtime does the rest.
 const MAX_POLLS: usize = 4;
 
-/// A task of the runtime that another thread can poll, too. It ends when it is aborted or its
-/// future completes.
+/// A task that other threads can poll, too. It ends when aborted or when its future completes.
 pub(crate) struct InlineTask {
     /// `None` after the future has completed or panicked.
     future: Mutex<Option<BoxFuture<'static, ()>>>,

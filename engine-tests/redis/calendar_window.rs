@@ -1,8 +1,8 @@
 //! Calendars over a connection: the client computes the boundaries and Redis's clock selects one,
 //! also if the client's clock shows another hour or another year.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -16,7 +16,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
-use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames};
+use tollgate::redis::{AnsweredCalls, CallBatch, CallFailure, Connection, Flush, KeyNames};
 
 use crate::algorithm::calendar_window::CalendarSpec;
 use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
@@ -78,10 +78,13 @@ impl Client {
     fn decided(&self, round: Flush) -> oneshot::Receiver<Vec<Decision>> {
         let (told, hears) = oneshot::channel();
         let deadline = Instant::now() + Duration::from_secs(30);
-        self.connection.decide(round, self.clock(), deadline, |round, answers| {
+        let told = Mutex::new(Some(told));
+        self.connection.decide(round, self.clock(), deadline, move |parts| {
+            let [AnsweredCalls { flush, answers, .. }] = parts else { panic!("{parts:?}") };
             let mut decisions: Vec<Result<Decision, CallFailure>> = Vec::new();
-            round.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
-            told.send(decisions.into_iter().map(Result::unwrap).collect()).unwrap();
+            flush.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
+            let decisions = decisions.into_iter().map(Result::unwrap).collect();
+            told.lock().unwrap().take().unwrap().send(decisions).unwrap();
         });
         hears
     }

@@ -1,6 +1,6 @@
 //! The connection while servers start late, lose scripts, die, freeze and come back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -11,7 +11,9 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
-use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames, ScriptFailure};
+use tollgate::redis::{
+    AnsweredCalls, CallBatch, CallFailure, Connection, Flush, KeyNames, ScriptFailure,
+};
 
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
 use crate::redis::cluster::nodes::until;
@@ -64,17 +66,15 @@ fn decided(
 ) -> oneshot::Receiver<Vec<Result<Decision, CallFailure>>> {
     let (told, hears) = oneshot::channel();
     let deadline = tokio::time::Instant::now() + timeout;
-    connection.decide(
-        round,
-        || SystemClock.now(),
-        deadline,
-        |round, answers| {
-            let mut decisions = Vec::new();
-            round.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
-            // If this fails, the receiver has been dropped.
-            let _unheard = told.send(decisions);
-        },
-    );
+    let told = Mutex::new(Some(told));
+    let hear = move |parts: &[AnsweredCalls<'_>]| {
+        let [AnsweredCalls { flush, answers, .. }] = parts else { panic!("{parts:?}") };
+        let mut decisions = Vec::new();
+        flush.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
+        // If this fails, the receiver has been dropped.
+        let _unheard = told.lock().unwrap().take().unwrap().send(decisions);
+    };
+    connection.decide(round, || SystemClock.now(), deadline, hear);
     hears
 }
 

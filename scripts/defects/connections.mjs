@@ -6,11 +6,13 @@ const ROUTER = 'src/redis/cluster/router.rs'
 export default {
   'a resend after an unknown result': [
     SENDER,
-    `            state.report_broken(session_id);
-            return pending.fail(&ScriptFailure::Broken(why));`,
-    `            state.report_broken(session_id);
-            let _ = why;
-            return Some(pending);`,
+    `            return pending.fail(&failure);
+        }
+    };`,
+    `            let _ = failure;
+            return Some(pending);
+        }
+    };`,
   ],
   "a proxy's error that is taken for a refusal": [
     'src/redis/batch/pending_calls.rs',
@@ -19,13 +21,13 @@ export default {
   ],
   'a dropped deadline': [
     SENDER,
-    'timeout_at(pending.deadline, &mut sending).await',
-    'timeout_at(pending.deadline + RETRY_PAUSE * 1_000, &mut sending).await',
+    'timeout_at(pending.request.deadline, &mut sending).await',
+    'timeout_at(pending.request.deadline + RETRY_PAUSE * 1_000, &mut sending).await',
   ],
   'a swapped order': [
     SENDER,
-    'for mut pending in std::mem::take(&mut retries) {',
-    'for mut pending in std::mem::take(&mut retries).into_iter().rev() {',
+    'for mut pending in mem::take(&mut retries) {',
+    'for mut pending in mem::take(&mut retries).into_iter().rev() {',
   ],
   'a new request before the requests that are sent again': [
     SENDER,
@@ -35,7 +37,7 @@ export default {
   'in a cluster, a resend after an unknown result': [
     ROUTER,
     `                    self.queues.complete(slot, []);
-                    self.fail(request, &failure);
+                    self.fail(request.part, &failure);
                     self.advance(slot);`,
     `                    let _ = &failure;
                     self.queues.complete(slot, [request]);
@@ -48,7 +50,7 @@ export default {
   ],
   'in a cluster, a call that is sent again after its deadline': [
     ROUTER,
-    'if request.is_reported() {\n            self.queues',
+    'if request.part.is_reported {\n            self.queues',
     'if false {\n            self.queues',
   ],
 }

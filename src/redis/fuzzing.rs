@@ -2,13 +2,11 @@
 
 use redis::Value;
 
-use crate::redis::ScriptResult;
 use crate::redis::cluster::{TopologyReport, node_batch, node_reply, parse_address};
-use crate::redis::connection::{Address, health_of, master_of, script_reply, warning_of};
+use crate::redis::connection::{Address, health_of, master_of, warning_of};
 use crate::redis::inspect::{KeyQuery, page_of, time};
 
-/// Decodes a reply as the answer to each command that the package sends, and returns the results as
-/// text.
+/// Decodes a reply as the answer to each command of the package, and returns the results as text.
 #[must_use]
 pub fn decode_reply(reply: &Value, address: &str) -> Vec<String> {
     let node = Address::Tcp("node".into(), 6_379);
@@ -33,10 +31,4 @@ pub fn decode_reply(reply: &Value, address: &str) -> Vec<String> {
         format!("{:?}", parse_address(address, &node)),
     ]);
     results
-}
-
-/// Decodes a reply to a script call; `None` if it is an error.
-#[must_use]
-pub fn decode_script_reply(reply: Value) -> Option<ScriptResult> {
-    script_reply(reply).ok().map(Ok)
 }

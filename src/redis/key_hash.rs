@@ -8,8 +8,7 @@ pub(crate) use seeded::SeededHashBuilder as KeyHashBuilder;
 #[cfg(feature = "wasm-redis")]
 pub use seeded::seed;
 
-/// In WebAssembly the standard library's random numbers are the same in every process, so
-/// JavaScript supplies the secret.
+/// In WebAssembly, std's random numbers are equal in all processes: JavaScript has the secret.
 #[cfg(feature = "wasm-redis")]
 mod seeded {
     use std::cell::Cell;
@@ -27,7 +26,6 @@ mod seeded {
         SEED.set(seed);
     }
 
-    /// Builds hashers with the secret.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct SeededHashBuilder;
 

@@ -21,29 +21,24 @@ use crate::policy::policy_set::PolicySet;
 /// prefixes, policy names and tags have no braces, and policy names and tags have no colons.
 #[derive(Debug, Clone)]
 pub struct KeyNames {
-    prefixes: Box<[KeyNamePrefix]>,
+    /// For each policy: the beginning of the names of its keys up to the hash tag, and its key
+    /// dimension.
+    prefixes: Box<[(Box<str>, usize)]>,
     /// The beginning of hold key names. No policy's name can begin with `~`.
     holds: Box<str>,
-    dimensions: usize,
+    pub(crate) dimensions: usize,
     tags: Option<NonZeroU16>,
-}
-
-/// The beginning of the names of one policy's keys, up to the hash tag.
-#[derive(Debug, Clone)]
-struct KeyNamePrefix {
-    text: Box<str>,
-    dimension: usize,
 }
 
 impl KeyNames {
     /// Names the keys of a limiter's policies.
     #[must_use]
     pub fn new(prefix: &str, policies: &PolicySet) -> Self {
-        let prefix_of = |named: &crate::policy::policy_set::NamedPolicy| KeyNamePrefix {
-            text: format!("{prefix}:{}:{}:{{", named.name, named.policy.tag()).into(),
-            dimension: named.key_dimension,
-        };
-        let prefixes = policies.named().iter().map(prefix_of).collect();
+        let prefixes = policies.named().iter().map(|named| {
+            let text = format!("{prefix}:{}:{}:{{", named.name, named.policy.tag());
+            (text.into(), named.key_dimension)
+        });
+        let prefixes = prefixes.collect();
         let holds = holds_head(prefix).into();
         Self { prefixes, holds, dimensions: policies.key_dimensions(), tags: None }
     }
@@ -58,24 +53,18 @@ impl KeyNames {
         Self { tags, ..self }
     }
 
-    /// The number of key dimensions.
-    pub(crate) fn dimensions(&self) -> usize {
-        self.dimensions
-    }
-
-    /// For each policy: its key dimension.
     pub(crate) fn dimensions_of_policies(&self) -> impl Iterator<Item = usize> {
-        self.prefixes.iter().map(|prefix| prefix.dimension)
+        self.prefixes.iter().map(|(_, dimension)| *dimension)
     }
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(crate) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        self.push(&self.prefixes[policy].text, key, tag, name);
+        push_name(&self.prefixes[policy].0, key.as_str(), tag, self.tags, name);
     }
 
     /// Appends the name of the key that stores the holds of a key of the first dimension.
     pub(crate) fn write_holds(&self, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        self.push(&self.holds, key, tag, name);
+        push_name(&self.holds, key.as_str(), tag, self.tags, name);
     }
 
     /// The name of a key under the first policy, in UTF-8.
@@ -85,21 +74,8 @@ impl KeyNames {
         self.write(0, key, None, &mut name);
         name
     }
-
-    /// The name of the key that stores a key's holds.
-    #[must_use]
-    pub fn of_holds(&self, key: Key<'_>) -> Vec<u8> {
-        let mut name = Vec::new();
-        self.write_holds(key, None, &mut name);
-        name
-    }
-
-    fn push(&self, head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        push_name(head, key.as_str(), tag, self.tags, name);
-    }
 }
 
-/// The beginning of hold key names.
 pub(crate) fn holds_head(prefix: &str) -> String {
     format!("{prefix}:~holds:{{")
 }
@@ -125,8 +101,7 @@ pub(crate) fn push_name(
             name.extend_from_slice(format!("%~{number}").as_bytes());
         }
     }
-    // Names without a tag end with a brace; a name with a tag never does, because keys escape
-    // braces.
+    // Names without a tag end with a brace. Those with a tag never do: keys escape braces.
     name.push(b'}');
     push_escaped(key, name);
 }
@@ -177,10 +152,10 @@ mod tests {
     #[test]
     fn hold_key_names_differ_from_those_of_policies() {
         let key = Key::new("user{42}").unwrap();
-        assert_eq!(names().of_holds(key), b"api:~holds:{user%7B42%7D}");
         let mut name = Vec::new();
+        names().write_holds(key, None, &mut name);
         names().write_holds(key, Some("tenant:7"), &mut name);
-        assert_eq!(name, b"api:~holds:{tenant:7}user%7B42%7D");
+        assert_eq!(name, b"api:~holds:{user%7B42%7D}api:~holds:{tenant:7}user%7B42%7D");
     }
 
     #[test]
@@ -202,8 +177,8 @@ mod tests {
         assert_eq!(name(100, "123456789"), "api:default:gcra:{%~39}123456789");
         assert_eq!(name(1, "user{42}"), "api:default:gcra:{%~0}user%7B42%7D");
         assert_eq!(name(64, "größe"), "api:default:gcra:{%~17}größe");
-        let holds =
-            names().with_tags(NonZeroU16::new(100)).of_holds(Key::new("123456789").unwrap());
+        let (key, mut holds) = (Key::new("123456789").unwrap(), Vec::new());
+        names().with_tags(NonZeroU16::new(100)).write_holds(key, None, &mut holds);
         assert_eq!(holds, b"api:~holds:{%~39}123456789");
     }
 

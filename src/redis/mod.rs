@@ -37,7 +37,7 @@ pub(crate) use batch::pending_calls::{ErrorMeaning, PendingCalls};
 pub use batch::policy_registry::policy_registry_key;
 pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 #[cfg(feature = "redis")]
-pub use cluster::{AnsweredCalls, Cluster, ClusterAddresses};
+pub use cluster::{Cluster, ClusterAddresses};
 pub use codec::reply::{CallError, PolicyReply, ReplyReader, ReplyValue};
 pub use codec::{
     KeySummary, POLICY_KINDS, RawValue, ReplyState, ScriptAlgorithm, StoredMetadata, layout_of,
@@ -45,8 +45,9 @@ pub use codec::{
 };
 #[cfg(feature = "redis")]
 pub use connection::{
-    Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
-    Health, HealthOptions, Identity, NatMap, SentinelClient, ServerInfo, StoreWarning, Tls,
+    Address, AnsweredCalls, Connection, Connector, Credentials, CredentialsProvider,
+    CredentialsSource, Endpoint, Health, HealthOptions, Identity, NatMap, SentinelClient,
+    ServerInfo, StoreWarning, Tls,
 };
 #[cfg(feature = "redis")]
 pub use inline_io::socket_handle::SocketHandle;

@@ -12,7 +12,6 @@ const INCLUDE: &str = "--@include ";
 
 static LIMITER: LazyLock<Script> = LazyLock::new(|| Script::new(limiter_source()));
 
-/// A file with the files that it includes.
 fn composed(name: &str) -> String {
     let (_, text) =
         LUA_FILES.iter().find(|(file, _)| *file == name).expect("every file is in the list");
@@ -27,8 +26,7 @@ fn limiter_source() -> String {
     with_numbers(&composed("limiter.lua"))
 }
 
-/// The source with the protocol's numbers in place of their names, which so cost nothing at run
-/// time.
+/// The source with the protocol's numbers in place of their names: they cost nothing at run time.
 fn with_numbers(source: &str) -> String {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut result = String::with_capacity(source.len());

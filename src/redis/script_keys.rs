@@ -9,35 +9,23 @@ pub struct ScriptKeys {
 }
 
 impl ScriptKeys {
-    /// An empty list with the capacity for another's keys.
-    pub(crate) fn with_capacity_of(other: &Self) -> Self {
-        Self {
-            names: Vec::with_capacity(other.names.len()),
-            ends: Vec::with_capacity(other.ends.len()),
-        }
-    }
-
-    /// An empty list with the capacity for `count` of another's keys, if their names are as long as
-    /// the others.
-    pub(crate) fn with_capacity_of_part(other: &Self, count: usize) -> Self {
+    /// An empty list with the capacity for `count` of another's keys, if their lengths are similar.
+    pub(crate) fn with_capacity_of(other: &Self, count: usize) -> Self {
         let count = count.min(other.len());
         let bytes = (other.names.len() * count).div_ceil(other.len().max(1));
         Self { names: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
     }
 
-    /// Adds a key whose name `write` appends.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.names);
         self.ends.push(self.names.len());
     }
 
-    /// Removes the last key.
     pub(crate) fn drop_last(&mut self) {
         self.ends.pop();
         self.names.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    /// Adds all of another's keys.
     pub(crate) fn extend(&mut self, other: &Self) {
         let start = self.names.len();
         self.names.extend_from_slice(&other.names);
@@ -56,7 +44,6 @@ impl ScriptKeys {
         self.ends.is_empty()
     }
 
-    /// A key's name.
     pub(crate) fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.names[start..self.ends[index]]

@@ -3,13 +3,12 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cluster::{AnsweredCalls, Cluster};
-use super::connection::{Connection, Health, SocketHandle};
+use super::cluster::Cluster;
+use super::connection::{AnsweredCalls, Connection, Health};
 use crate::redis::batch::flush::Flush;
 use crate::time::Micros;
 
 /// A Redis server, or a cluster.
-#[derive(Debug)]
 pub enum RedisDeployment {
     /// One server.
     Server(Connection),
@@ -18,9 +17,8 @@ pub enum RedisDeployment {
 }
 
 impl RedisDeployment {
-    /// Decides a flush, as [`Connection::decide`] and [`Cluster::decide`] do. By the deadline it
-    /// has called `on_complete` for all calls: once for a server, perhaps several times for a
-    /// cluster.
+    /// Decides a flush, as [`Connection::decide`] and [`Cluster::decide`] do. A cluster may call
+    /// `on_complete` several times.
     pub fn decide(
         &self,
         flush: Flush,
@@ -29,9 +27,7 @@ impl RedisDeployment {
         on_complete: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
         match self {
-            Self::Server(server) => server.decide(flush, clock, deadline, move |round, answers| {
-                on_complete(&[AnsweredCalls { flush: round, answers, calls: None }]);
-            }),
+            Self::Server(server) => server.decide(flush, clock, deadline, on_complete),
             Self::Cluster(cluster) => cluster.decide(flush, clock, deadline, on_complete),
         }
     }
@@ -45,21 +41,12 @@ impl RedisDeployment {
         }
     }
 
-    /// The socket of the connection to one server, if the event loop can poll it: see
-    /// [`Connection::socket_handle`].
+    /// The connection to one server. A cluster has no inline I/O.
     #[must_use]
-    pub fn socket_handle(&self) -> Option<SocketHandle> {
+    pub fn connection(&self) -> Option<&Connection> {
         match self {
-            Self::Server(server) => server.socket_handle(),
+            Self::Server(server) => Some(server),
             Self::Cluster(_) => None,
-        }
-    }
-
-    /// Reads replies from the socket and completes their flushes, on this thread.
-    pub fn read_inline(&self, socket: &SocketHandle) {
-        match self {
-            Self::Server(server) => server.read_inline(socket),
-            Self::Cluster(_) => {}
         }
     }
 

@@ -33,8 +33,7 @@ pub(crate) fn time_of_day() -> Duration {
     SUSPENDED.get()
 }
 
-/// Sets the network of this thread. It connects all sessions that this thread opens, and receives
-/// addresses such as `host:6379`.
+/// Sets the network of this thread's new sessions. It receives addresses such as `host:6379`.
 pub fn set_network(network: impl Fn(&str) -> Connecting + 'static) {
     NETWORK.set(Some(Box::new(network)));
 }

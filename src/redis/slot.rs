@@ -5,7 +5,6 @@ use crc16::{State, XMODEM};
 /// The number of slots.
 pub const SLOTS: u16 = 16_384;
 
-/// The checksum that maps keys to slots.
 pub(crate) fn crc16(bytes: &[u8]) -> u16 {
     State::<XMODEM>::calculate(bytes)
 }

@@ -83,7 +83,6 @@ impl WasmRedisStore {
 #[derive(Debug)]
 pub struct WasmRedisLimiter {
     names: KeyNames,
-    key_dimensions: usize,
     queue: Rc<WasmCallQueue>,
     /// The policy variant of its calls.
     variant: u16,
@@ -103,7 +102,6 @@ impl WasmRedisLimiter {
     fn new(prefix: String, policies: PolicySet, prefixes: Rc<RefCell<Prefixes>>) -> Self {
         Self {
             names: KeyNames::new(&prefix, &policies),
-            key_dimensions: policies.key_dimensions(),
             queue: Rc::new(WasmCallQueue {
                 variants: RefCell::new(PolicyVariants::new(policies)),
                 batch: RefCell::default(),
@@ -144,7 +142,7 @@ impl WasmRedisLimiter {
         tag: Option<&str>,
         operation: Operation,
     ) {
-        batch.push_operation(&self.names, &keys[..self.key_dimensions], tag, operation);
+        batch.push_operation(&self.names, keys, tag, operation);
         batch.set_variant(self.variant);
     }
 }
@@ -201,7 +199,6 @@ impl WasmRedisLimiter {
         let variant = variants.add(policies).map_err(InvalidPolicySet::rule)?;
         Ok(Self {
             names: self.names.clone(),
-            key_dimensions: self.key_dimensions,
             queue: Rc::clone(&self.queue),
             variant,
             prefix: self.prefix.clone(),

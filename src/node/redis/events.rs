@@ -14,14 +14,9 @@ use crate::node::redis::limiter::locked;
 use crate::redis::{Credentials, CredentialsProvider, Health, StoreWarning};
 
 /// JavaScript's event handler: the kind of event, and texts. It does not keep the process alive.
-type EventCallback = ThreadsafeFunction<StoreEvent, (), EventArguments, Status, false, true>;
+type EventCallback =
+    ThreadsafeFunction<(String, Vec<String>), (), EventArguments, Status, false, true>;
 pub(crate) type EventArguments = FnArgs<(String, Vec<String>)>;
-
-/// An event with its texts.
-struct StoreEvent {
-    kind: &'static str,
-    words: Vec<String>,
-}
 
 /// Sends events to JavaScript, and waits for the logins that it requests.
 #[derive(Clone)]
@@ -39,17 +34,14 @@ struct LoginRequests {
 
 impl StoreEvents {
     pub(crate) fn new(callback: &Function<'_, EventArguments, ()>) -> Result<Self> {
-        let callback = callback.build_threadsafe_function::<StoreEvent>().weak::<true>();
-        let callback = callback.build_callback(|context| {
-            let StoreEvent { kind, words } = context.value;
-            Ok(FnArgs::from((kind.to_owned(), words)))
-        })?;
+        let callback = callback.build_threadsafe_function::<(String, Vec<String>)>().weak::<true>();
+        let callback = callback.build_callback(|context| Ok(FnArgs::from(context.value)))?;
         Ok(Self { callback: Arc::new(callback), logins: Arc::default() })
     }
 
     fn send(&self, kind: &'static str, words: Vec<String>) {
         // The call fails only if the isolate has ended.
-        self.callback.call(StoreEvent { kind, words }, ThreadsafeFunctionCallMode::NonBlocking);
+        self.callback.call((kind.to_owned(), words), ThreadsafeFunctionCallMode::NonBlocking);
     }
 
     /// Sends an event for each change of the store's health, until the store is dropped.
@@ -66,7 +58,6 @@ impl StoreEvents {
         }
     }
 
-    /// Sends a warning about the server's configuration.
     pub(crate) fn warn(&self, warning: StoreWarning) {
         match warning {
             StoreWarning::Evicting(policy) => self.send("evicting", vec![policy]),
@@ -74,7 +65,6 @@ impl StoreEvents {
         }
     }
 
-    /// Sends the texts of the policies that Redis has registered for a prefix.
     pub(crate) fn registered_policies(&self, prefix: String, texts: Vec<String>) {
         self.send("policies", std::iter::once(prefix).chain(texts).collect());
     }

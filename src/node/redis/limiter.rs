@@ -31,36 +31,29 @@ use crate::redis::{CallBatch, Flush, KeyNames};
 #[napi]
 pub struct NativeRedisLimiter {
     queue: Arc<NativeCallQueue>,
-    /// The policy variant of its calls.
     variant: u16,
     prefix: String,
     prefixes: Arc<Mutex<Prefixes>>,
     closed: AtomicBool,
 }
 
-/// Calls that wait for the next flush.
 struct NativeCallQueue {
     names: KeyNames,
-    key_dimensions: usize,
     variants: Mutex<PolicyVariants>,
     batch: Mutex<CallBatch>,
 }
 
-/// The calls of one policy variant.
 struct VariantCalls {
     queue: Arc<NativeCallQueue>,
     variant: u16,
 }
 
-/// Enqueues a take.
-struct EnqueueTake;
-
-impl LimiterCall for EnqueueTake {
-    type Target = VariantCalls;
+impl LimiterCall for VariantCalls {
+    type Target = Self;
     type Output = DecisionBuffer;
 
     fn call(
-        VariantCalls { queue, variant }: &VariantCalls,
+        Self { queue, variant }: &Self,
         key: Key<'_>,
         cost: u64,
         _clock: &impl Clock,
@@ -82,7 +75,6 @@ impl NativeRedisLimiter {
         let names = KeyNames::new(&prefix, &policies).with_tags(tags);
         let queue = NativeCallQueue {
             names,
-            key_dimensions: policies.key_dimensions(),
             variants: Mutex::new(PolicyVariants::new(policies)),
             batch: Mutex::default(),
         };
@@ -96,7 +88,6 @@ impl NativeRedisLimiter {
         flush.push_variants(&locked(&self.queue.variants), batch);
     }
 
-    /// A flush with one peek of `cost` units.
     pub(crate) fn peeking(
         &self,
         env: Env,
@@ -122,8 +113,7 @@ impl NativeRedisLimiter {
         let mut buffers = KeyBuffers::new();
         // SAFETY: the environment and the array are the running callback's.
         let keys = unsafe { buffers.read_array(env, keys) }?;
-        let NativeCallQueue { names, key_dimensions, .. } = &*self.queue;
-        batch.push_operation(names, &keys[..*key_dimensions], tag, operation);
+        batch.push_operation(&self.queue.names, &keys, tag, operation);
         batch.set_variant(self.variant);
         Ok(())
     }
@@ -136,7 +126,7 @@ impl NativeRedisLimiter {
     #[napi(catch_unwind, ts_return_type = "(key: string, cost: number) => void")]
     pub fn bind_enqueue(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         let calls = VariantCalls { queue: Arc::clone(&self.queue), variant: self.variant };
-        hot::function::<EnqueueTake>(env, calls, answer)
+        hot::function::<VariantCalls>(env, calls, answer)
     }
 
     /// Enqueues an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`. `keys` has one

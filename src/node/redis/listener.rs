@@ -17,10 +17,10 @@ use napi::{JsValue as _, check_status, sys};
 
 use crate::node::redis::copied_array::CopiedArray;
 use crate::node::redis::limiter::locked;
-use crate::node::redis::responses::{FlushArguments, FlushResult, FlushResults};
+use crate::node::redis::responses::{FlushArguments, FlushResults};
 #[cfg(unix)]
 use crate::node::uv::UvPoll as SocketPoll;
-use crate::redis::{RedisDeployment, SocketHandle};
+use crate::redis::{Connection, RedisDeployment, SocketHandle};
 
 thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
@@ -63,7 +63,6 @@ pub(crate) struct EventLoopReader {
     polled: RefCell<Option<PolledSocket>>,
 }
 
-/// The socket that the event loop polls.
 struct PolledSocket {
     socket: SocketHandle,
     poll: SocketPoll,
@@ -89,11 +88,10 @@ impl EventLoopReader {
 
     /// Starts to read replies in this event loop, if it can poll the connection's socket.
     pub(crate) fn start(self: &Rc<Self>) {
-        let Some(socket) =
-            locked(&self.deployment).as_ref().and_then(RedisDeployment::socket_handle)
-        else {
-            return;
-        };
+        let deployment = locked(&self.deployment);
+        let connection = deployment.as_ref().and_then(RedisDeployment::connection);
+        let Some(socket) = connection.and_then(Connection::socket_handle) else { return };
+        drop(deployment);
         let mut polled = self.polled.borrow_mut();
         if polled.as_ref().is_none_or(|old| !old.socket.is_same_session(&socket)) {
             *polled = None;
@@ -151,9 +149,9 @@ impl EventLoopReader {
             None => return,
         };
         reading(|| {
-            if let Some(deployment) = &*locked(&self.deployment) {
-                deployment.read_inline(&socket);
-            }
+            let deployment = locked(&self.deployment);
+            let connection = deployment.as_ref().and_then(RedisDeployment::connection);
+            connection.inspect(|connection| connection.read_inline(&socket));
         });
         while let Some(result) = self.results.pop() {
             // The call fails only if the isolate is ending.
@@ -162,7 +160,7 @@ impl EventLoopReader {
     }
 
     /// Calls JavaScript with a result, as its event loop does.
-    fn pass_on(&self, result: FlushResult) -> Result<()> {
+    fn pass_on(&self, result: FlushArguments) -> Result<()> {
         let env = self.env;
         let mut scope = ptr::null_mut();
         // SAFETY: this runs on the isolate's thread, in its event loop, where no scope is open.
@@ -183,14 +181,14 @@ impl EventLoopReader {
 
     /// # Safety
     /// A handle scope is open on the isolate's thread.
-    unsafe fn call(&self, result: FlushResult) -> Result<()> {
+    unsafe fn call(&self, result: FlushArguments) -> Result<()> {
         let env = self.env;
         let (mut complete, mut this) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the reference lives as long as `self`.
         unsafe {
             check_status!(sys::napi_get_reference_value(env, self.complete, &raw mut complete))?;
             check_status!(sys::napi_get_global(env, &raw mut this))?;
-            let (flush, answers, texts, calls) = result.into_arguments().data;
+            let (flush, answers, texts, calls) = result.data;
             let arguments = [
                 Option::to_napi_value(env, flush)?,
                 CopiedArray::to_napi_value(env, answers)?,
@@ -253,7 +251,6 @@ impl CleanupHook {
     }
 }
 
-/// Runs when the isolate ends.
 unsafe extern "C" fn ending(_handle: sys::napi_async_cleanup_hook_handle, data: *mut c_void) {
     // SAFETY: `data` comes from `CleanupHook::add`, and the hook has not been removed.
     let reader = unsafe { data.cast::<Weak<EventLoopReader>>().as_ref() };

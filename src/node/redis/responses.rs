@@ -15,49 +15,30 @@ use crate::redis::AnsweredCalls;
 pub(crate) type FlushArguments =
     FnArgs<(Option<u32>, CopiedArray<f64>, Vec<String>, Option<CopiedArray<u32>>)>;
 
-/// The result of a flush, or of some of its calls.
-pub(crate) struct FlushResult {
-    /// The flush's number.
-    pub(crate) flush: u32,
-    pub(crate) answers: FlushResponses,
-    pub(crate) calls: Option<Vec<u32>>,
-}
-
-impl FlushResult {
-    pub(crate) fn into_arguments(self) -> FlushArguments {
-        let FlushResponses { doubles, texts } = self.answers;
-        let (doubles, calls) = (CopiedArray(doubles), self.calls.map(CopiedArray));
-        FnArgs::from((Some(self.flush), doubles, texts, calls))
-    }
-}
-
 /// The results that JavaScript has not received, in the order in which the flushes were completed.
 ///
 /// The runtime's thread and the event loop's thread complete flushes. JavaScript receives all
 /// results from here, so the results of one thread do not overtake those of the other.
 #[derive(Default)]
-pub(crate) struct FlushResults(Mutex<VecDeque<FlushResult>>);
+pub(crate) struct FlushResults(Mutex<VecDeque<FlushArguments>>);
 
 impl FlushResults {
-    pub(crate) fn push(&self, result: FlushResult) {
+    pub(crate) fn push(&self, result: FlushArguments) {
         locked(&self.0).push_back(result);
     }
 
-    pub(crate) fn pop(&self) -> Option<FlushResult> {
+    pub(crate) fn pop(&self) -> Option<FlushArguments> {
         locked(&self.0).pop_front()
     }
 
     /// The arguments for the next result. There is none if the event loop's thread has passed it on
     /// in the meantime.
     pub(crate) fn next_arguments(&self) -> FlushArguments {
-        self.pop().map_or_else(
-            || FnArgs::from((None, CopiedArray(Vec::new()), Vec::new(), None)),
-            FlushResult::into_arguments,
-        )
+        let none = || FnArgs::from((None, CopiedArray(Vec::new()), Vec::new(), None));
+        self.pop().unwrap_or_else(none)
     }
 }
 
-/// The answers of partitions of a flush, in order.
 pub(crate) fn of_partitions(partitions: &[AnsweredCalls<'_>]) -> FlushResponses {
     let calls = partitions.iter().map(|partition| partition.flush.len()).sum();
     let mut all = FlushResponses::with_capacity(calls);

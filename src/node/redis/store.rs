@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Function, Result, retain_current_module_for_unload_safety,
+    Array, ClassInstance, Env, FnArgs, Function, Result, retain_current_module_for_unload_safety,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -19,12 +19,14 @@ use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
 
+use crate::abi::responses::FlushResponses;
 use crate::clock::{Clock, SystemClock};
 use crate::node::policy_set::NativePolicySet;
+use crate::node::redis::copied_array::CopiedArray;
 use crate::node::redis::events::{EventArguments, StoreEvents};
 use crate::node::redis::limiter::{NativeRedisLimiter, locked};
 use crate::node::redis::listener::{self, EventLoopReader};
-use crate::node::redis::responses::{self, FlushArguments, FlushResult, FlushResults};
+use crate::node::redis::responses::{self, FlushArguments, FlushResults};
 use crate::node::redis::target::RedisTarget;
 use crate::node::whole;
 use crate::prefixes::Prefixes;
@@ -96,7 +98,7 @@ impl NativeRedisStore {
         let next = Arc::clone(&results);
         let complete = complete.build_callback(move |_| Ok(next.next_arguments()))?;
         let events = StoreEvents::new(&event)?;
-        let (tags, warn) = (target.tags(), events.clone());
+        let (tags, warn) = (target.tags.and_then(NonZeroU16::new), events.clone());
         let opened = target.open(events.clone(), runtime, move |found| warn.warn(found))?;
         runtime.spawn(events.clone().follow(opened.health()));
         *locked(&deployment) = Some(opened);
@@ -224,8 +226,9 @@ impl NativeRedisStore {
             // JavaScript treats missing answers as a defect of the engine.
             let answers = catch_unwind(decode).unwrap_or_default();
             let all: Option<Vec<_>> = partitions.iter().map(|partition| partition.calls).collect();
-            let calls = all.map(|calls| calls.concat());
-            results.push(FlushResult { flush, answers, calls });
+            let calls = all.map(|calls| CopiedArray(calls.concat()));
+            let FlushResponses { doubles, texts } = answers;
+            results.push(FnArgs::from((Some(flush), CopiedArray(doubles), texts, calls)));
             if !listener::is_reading() {
                 // The call fails only if the isolate has ended.
                 callback.call((), ThreadsafeFunctionCallMode::NonBlocking);

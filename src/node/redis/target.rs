@@ -1,6 +1,5 @@
 //! JavaScript's description of a Redis deployment and its connections.
 
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,11 +78,6 @@ pub struct RedisTls {
 }
 
 impl RedisTarget {
-    /// The number of hash tags shared by keys without their own tag.
-    pub(crate) fn tags(&self) -> Option<NonZeroU16> {
-        self.tags.and_then(NonZeroU16::new)
-    }
-
     /// Starts connecting. Throws if the certificates are invalid.
     pub(crate) fn open(
         self,
@@ -113,7 +107,6 @@ impl RedisTarget {
         Ok(Inspector::of_cluster(addresses, access))
     }
 
-    /// The nodes of the cluster, and their connection options.
     fn nodes(
         self,
         logins: impl CredentialsProvider + 'static,
@@ -124,7 +117,6 @@ impl RedisTarget {
         Ok((ClusterAddresses { seeds, nat_map: nat_map(self.nat_map) }, access))
     }
 
-    /// The route to the server.
     fn route(self, logins: impl CredentialsProvider + 'static) -> Result<Endpoint> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let logins = Arc::new(logins);

@@ -33,8 +33,7 @@ pub struct CallBatch {
     pub(crate) names: Vec<ScriptKeys>,
     /// For each key dimension: the hash and the number of each key in the batch.
     known: Vec<HashTable<(u64, u16)>>,
-    /// The names of the keys that store holds: one for each call that reads or writes holds, in
-    /// order.
+    /// The names of hold keys: one for each call that reads or writes holds, in order.
     pub(crate) holds: ScriptKeys,
     pub(crate) calls: Vec<CallRequest>,
     /// For each call, one number per key dimension: the number of its key from 1, or 0 for no key.
@@ -67,8 +66,7 @@ impl CallBatch {
         self.calls.push(CallRequest::Take(cost));
     }
 
-    /// Adds a call of any operation. `keys` has one key per key dimension; `tag` is the call's own
-    /// hash tag.
+    /// Adds any operation. `keys` has one key per key dimension; `tag` is the call's own hash tag.
     pub fn push_operation(
         &mut self,
         names: &KeyNames,
@@ -77,7 +75,7 @@ impl CallBatch {
         operation: Operation,
     ) {
         self.begin_call(names);
-        for dimension in 0..names.dimensions() {
+        for dimension in 0..names.dimensions {
             let key = keys.get(dimension).copied().flatten();
             let number = key.map_or(0, |key| self.key_number(names, dimension, key, tag));
             self.numbers.push(number);
@@ -99,7 +97,6 @@ impl CallBatch {
         }
     }
 
-    /// The policy variant of a call.
     pub(crate) fn variant_of(&self, call: usize) -> u16 {
         self.variants.get(call).copied().unwrap_or_default()
     }
@@ -111,7 +108,7 @@ impl CallBatch {
             self.full = full;
         }
         if self.known.is_empty() {
-            self.known.resize_with(names.dimensions(), HashTable::new);
+            self.known.resize_with(names.dimensions, HashTable::new);
             self.names.resize_with(names.dimensions_of_policies().count(), ScriptKeys::default);
         }
     }
@@ -130,8 +127,7 @@ impl CallBatch {
         let own = &mut self.names[first];
         own.push(|name| names.write(first, key, tag, name));
         let added = own.len();
-        // The names of one dimension differ in the key and the tag only. No UTF-8 text has a byte
-        // 255.
+        // The names of a dimension differ in key and tag only. No UTF-8 text has a byte 255.
         let mut hasher = self.hashes.build_hasher();
         hasher.write(key.as_str().as_bytes());
         if let Some(tag) = tag {
@@ -154,12 +150,12 @@ impl CallBatch {
         number
     }
 
-    /// Takes all calls out and reserves space for as many new ones. Both batches share the hit
-    /// predictor.
+    /// Takes all calls out, and reserves as much space. Both batches share the hit predictor.
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.known.iter_mut().for_each(HashTable::clear);
-        let names = self.names.iter().map(ScriptKeys::with_capacity_of).collect();
+        let names =
+            self.names.iter().map(|keys| ScriptKeys::with_capacity_of(keys, keys.len())).collect();
         let calls = Vec::with_capacity(self.calls.len());
         let numbers = Vec::with_capacity(self.numbers.len());
         Self {
@@ -219,7 +215,6 @@ impl CallBatch {
         keys
     }
 
-    /// The first key that the script declares.
     pub(crate) fn first_key(&self) -> Option<&[u8]> {
         self.names.iter().find(|own| !own.is_empty()).map(|own| own.get(0))
     }
@@ -337,11 +332,6 @@ impl CallBatch {
         };
         self.numbers.iter().map(pass).collect()
     }
-
-    /// Updates the hit predictor with the number of misses among these calls.
-    pub(crate) fn learn(&self, misses: usize) {
-        self.predictor.learn(self.calls.len(), misses);
-    }
 }
 
 /// Whether a call has a hold key of its own in [`CallBatch::holds`].
@@ -349,7 +339,6 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
     numbers[0] > 0 && matches!(call, CallRequest::Other(operation) if uses_holds(operation))
 }
 
-/// Whether an operation adds or removes holds.
 fn uses_holds(operation: &Operation) -> bool {
     use Operation::{Extend, Renew, Reserve, Reset, Settle};
     matches!(operation, Reserve { .. } | Extend { .. } | Settle { .. } | Renew { .. } | Reset)
@@ -463,8 +452,7 @@ mod tests {
         let holds = ["api:~holds:{b}", "api:~holds:{a}"];
         assert_eq!(keys[2..], holds);
         let request = written(&batch);
-        // The number of hold keys; the code and key of each call; a reservation's hold, cost and
-        // length.
+        // The number of hold keys; each call's code and key; a reservation's hold, cost, length.
         assert_eq!(request.len(), plain + 2 + 3 * 3 + 3 * 2 + 16 + 8 + 8);
         assert_eq!(request[request.len() - 2..], [0, 2], "the last call uses the second hold key");
     }

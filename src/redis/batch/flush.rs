@@ -8,8 +8,9 @@ use crate::policy::execute::Execution;
 use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::hit_predictor::HitPredictor;
-use crate::redis::batch::policy_registry::PolicyRegistration;
+use crate::redis::batch::policy_registry;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
+use crate::redis::batch::subset::SubsetBuilder;
 use crate::redis::codec::codec;
 use crate::redis::codec::reply::{CallError, ReplyReader};
 use crate::time::Micros;
@@ -23,17 +24,15 @@ pub struct Flush {
     pub(crate) entries: Vec<FlushEntry>,
     /// For each script call: its outcomes so far.
     pub(crate) script_calls: Vec<usize>,
-    /// The first script call of the current attempt.
     pub(super) first_current: usize,
     pub(super) retries: u32,
     /// Set if each script call has the keys of one first key: see [`by_key`](Self::by_key).
     pub(super) script_call_of_key: Option<HashMap<Box<[u8]>, usize>>,
     pub(crate) peeks: bool,
-    /// Set if this flush only registers policies.
-    pub(crate) registration: Option<PolicyRegistration>,
+    /// The script call of a flush that only registers policies.
+    pub(crate) registration: Option<Box<ScriptCall>>,
 }
 
-/// The batch of one limiter in a flush.
 #[derive(Debug)]
 pub(crate) struct FlushEntry {
     pub(crate) policies: Arc<PolicySet>,
@@ -42,8 +41,7 @@ pub(crate) struct FlushEntry {
     pub(super) script_call: Option<usize>,
     /// The earlier script calls that reported this batch as stale.
     pub(super) stale_in: Vec<usize>,
-    /// The indexes of the calls in the flush; `None` if they follow the calls of the entries
-    /// before.
+    /// The indexes of the calls in the flush; `None` if they follow those of the entries before.
     pub(crate) positions: Option<Box<[usize]>>,
 }
 
@@ -65,15 +63,13 @@ impl fmt::Display for CallFailure {
     }
 }
 
-impl std::error::Error for CallFailure {}
-
 impl Flush {
     /// A flush without calls that registers the text of a prefix's policies in Redis for
     /// `lasting_ms` milliseconds; 0 registers nothing. Its one result is the list of all registered
     /// texts.
     #[must_use]
     pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
-        let registration = Some(PolicyRegistration::new(prefix, text, lasting_ms));
+        let registration = Some(Box::new(policy_registry::registration(prefix, text, lasting_ms)));
         Self { registration, script_calls: vec![0], ..Self::default() }
     }
 
@@ -90,13 +86,16 @@ impl Flush {
         }
     }
 
-    pub(crate) fn push_entry(
+    /// Adds a batch, all calls of which have the same variant. With one key per script call, calls
+    /// whose keys do not share a hash tag are not sent: they fail.
+    pub(super) fn push_entry(
         &mut self,
         policies: Arc<PolicySet>,
         batch: CallBatch,
         positions: Option<Box<[usize]>>,
     ) {
-        let script_call = Some(self.assign(&batch, batch.outcome_count(&policies)));
+        let may_send = self.script_call_of_key.is_none() || batch.shares_hash_tag();
+        let script_call = may_send.then(|| self.assign(&batch, batch.outcome_count(&policies)));
         let stale_in = Vec::new();
         self.entries.push(FlushEntry { policies, batch, script_call, stale_in, positions });
     }
@@ -107,7 +106,6 @@ impl Flush {
         others.is_none_or(|others| others + batch.outcome_count(policies) <= MAX_OUTCOMES)
     }
 
-    /// Appends the calls of another flush.
     pub(crate) fn extend(&mut self, other: Self) {
         let before = self.len();
         for FlushEntry { policies, batch, positions, .. } in other.entries {
@@ -127,17 +125,6 @@ impl Flush {
             self.extend(std::mem::take(later));
         }
         fits
-    }
-
-    /// Returns whether this flush peeks, and its entries.
-    pub(crate) fn into_entries(self) -> (bool, Vec<FlushEntry>) {
-        (self.peeks, self.entries)
-    }
-
-    /// The number of script calls of all attempts, including those still to be sent.
-    #[cfg(feature = "redis")]
-    pub(crate) fn script_call_count(&self) -> usize {
-        self.script_calls.len()
     }
 
     /// Assigns the outcomes of a batch to the latest script call, or to a new one if they do not
@@ -181,7 +168,7 @@ impl Flush {
     #[must_use]
     pub fn script_calls(&self) -> Vec<ScriptCall> {
         if let Some(registration) = &self.registration {
-            return vec![registration.script_call()];
+            return vec![ScriptCall::clone(registration)];
         }
         let current = &self.script_calls[self.first_current..];
         let mut script_calls: Vec<ScriptCall> =
@@ -218,7 +205,6 @@ impl Flush {
         entries.flat_map(|entry| entry.batch.takes()).chain(ordered)
     }
 
-    /// Whether the entries have the calls in call order.
     fn is_in_order(&self) -> bool {
         self.entries.iter().all(|entry| entry.positions.is_none())
     }
@@ -239,8 +225,7 @@ impl Flush {
         self.entries.is_empty()
     }
 
-    /// Calls `each` with the result of each call, in call order. `results` has the results of the
-    /// script calls of all attempts.
+    /// Calls `each` with each call's result, in call order. `results` has those of all attempts.
     pub fn complete(
         &self,
         results: &[ScriptResult],
@@ -266,12 +251,28 @@ impl Flush {
 }
 
 impl FlushEntry {
+    /// For each group of calls: their batch, and their indexes in the flush. `groups` has the group
+    /// of each call; `before` is the number of calls of the entries before.
+    pub(super) fn into_parts(
+        self,
+        groups: &[usize],
+        before: usize,
+    ) -> Vec<(CallBatch, Box<[usize]>)> {
+        if groups.iter().all(|group| *group == 0) {
+            let calls = (0..groups.len()).map(|call| self.position(call, before)).collect();
+            return vec![(self.batch, calls)];
+        }
+        let parts = SubsetBuilder::new(&self.batch, &self.policies).build_groups(groups);
+        let positions =
+            |calls: Vec<usize>| calls.iter().map(|&call| self.position(call, before)).collect();
+        parts.into_iter().map(|(batch, calls)| (batch, positions(calls))).collect()
+    }
+
     /// The index of a call in the flush. `before` is the number of calls of the entries before.
-    pub(crate) fn position(&self, call: usize, before: usize) -> usize {
+    fn position(&self, call: usize, before: usize) -> usize {
         self.positions.as_ref().map_or(before + call, |positions| positions[call])
     }
 
-    /// Calls `each` with the result of each call, in call order.
     fn complete(
         &self,
         replies: &mut [Result<ReplyReader<'_>, &ScriptFailure>],
@@ -294,7 +295,7 @@ impl FlushEntry {
                     misses += usize::from(!is_hit);
                     each(one.map_err(CallFailure::Call));
                 }
-                batch.learn(misses);
+                batch.predictor.learn(batch.calls.len(), misses);
             }
             Err(failure) => {
                 for _ in 0..batch.len() {

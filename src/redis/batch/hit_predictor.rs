@@ -19,12 +19,10 @@ pub(crate) struct HitPredictor(AtomicBool);
 const CALLS_PER_MISS: usize = 8;
 
 impl HitPredictor {
-    /// Whether the next calls should be hits.
     pub(crate) fn expects_hits(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Learns that `misses` of `calls` calls were misses.
     pub(crate) fn learn(&self, calls: usize, misses: usize) {
         self.set(misses * CALLS_PER_MISS <= calls);
     }
@@ -33,8 +31,7 @@ impl HitPredictor {
         self.0.store(expects_hits, Ordering::Relaxed);
     }
 
-    /// Whether a call of one unit was a hit: admitted by windows that were open before and are
-    /// still stored packed.
+    /// Whether a take of one unit was admitted by windows that were open and are stored packed.
     pub(crate) fn is_hit(policies: &PolicySet, response: &Response) -> bool {
         let Decision { status, capacity, remaining, .. } = response.decision;
         let was_open = |remaining: u64, capacity: u64| {

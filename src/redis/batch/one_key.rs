@@ -7,93 +7,64 @@
 //! those of its other policies and its holds. All of them must share a hash tag.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::flush::{Flush, FlushEntry};
-use crate::redis::batch::subset::SubsetBuilder;
+use crate::redis::batch::split::groups_by_id;
 use crate::redis::slot::hash_tag;
 
 impl Flush {
     /// Regroups an unsent flush so that the calls of a script call have the same first key. Calls
     /// whose own keys do not share a hash tag are not sent: they fail.
     #[must_use]
-    pub fn by_key(self) -> Self {
-        if self.registration.is_some() {
-            return self;
+    pub fn by_key(mut self) -> Self {
+        if self.registration.is_none() {
+            self.script_calls.clear();
+            self.regroup(|_| true);
         }
-        let (peeks, entries) = self.into_entries();
-        let script_call_of_key = Some(HashMap::new());
-        let mut flush = Self { peeks, script_call_of_key, ..Self::default() };
+        self
+    }
+
+    /// Moves the calls of some entries to new script calls, in parts with calls on the same keys.
+    pub(super) fn regroup(&mut self, is_moved: impl Fn(&FlushEntry) -> bool) {
+        self.first_current = self.script_calls.len();
+        self.script_call_of_key = Some(HashMap::new());
         let mut before = 0;
-        for entry in entries {
+        for entry in std::mem::take(&mut self.entries) {
             let calls = entry.batch.len();
-            flush.push_by_key(entry, before);
+            if is_moved(&entry) {
+                let (groups, _) = groups_by_id(entry.batch.calls().map(|(_, numbers)| numbers));
+                self.push_groups(entry, &groups, before);
+            } else {
+                self.entries.push(entry);
+            }
             before += calls;
         }
-        flush
-    }
-
-    /// Adds an entry in parts, each with calls on the same keys. `before` is the number of calls of
-    /// the entries before.
-    pub(super) fn push_by_key(&mut self, entry: FlushEntry, before: usize) {
-        let groups = groups_by_keys(&entry.batch);
-        if groups.iter().all(|group| *group == 0) {
-            self.push_part(entry);
-            return;
-        }
-        let mut subsets = SubsetBuilder::new(&entry.batch, &entry.policies);
-        for (batch, calls) in subsets.build_groups(&groups) {
-            let positions = calls.iter().map(|&call| entry.position(call, before)).collect();
-            self.push_part(FlushEntry {
-                policies: Arc::clone(&entry.policies),
-                batch,
-                script_call: None,
-                stale_in: Vec::new(),
-                positions: Some(positions),
-            });
-        }
-    }
-
-    /// Adds calls on the same keys.
-    fn push_part(&mut self, mut part: FlushEntry) {
-        let FlushEntry { policies, batch, .. } = &part;
-        part.script_call =
-            shares_hash_tag(batch).then(|| self.assign(batch, batch.outcome_count(policies)));
-        self.entries.push(part);
     }
 }
 
-/// For each call: its group, which has all calls on the same keys.
-fn groups_by_keys(batch: &CallBatch) -> Vec<usize> {
-    let mut groups = HashMap::new();
-    batch
-        .calls()
-        .map(|(_, numbers)| {
-            let next = groups.len();
-            *groups.entry(numbers).or_insert(next)
-        })
-        .collect()
-}
-
-/// Whether all keys of a batch have the same hash tag. A batch has one key for each policy.
-fn shares_hash_tag(batch: &CallBatch) -> bool {
-    let mut tags =
-        batch.names.iter().filter(|keys| !keys.is_empty()).map(|keys| hash_tag(keys.get(0)));
-    let first = tags.next();
-    tags.all(|tag| Some(tag) == first)
+impl CallBatch {
+    /// Whether all keys have the same hash tag. The batch has one key for each policy.
+    pub(super) fn shares_hash_tag(&self) -> bool {
+        let named = self.names.iter().filter(|keys| !keys.is_empty());
+        let mut tags = named.map(|keys| hash_tag(keys.get(0)));
+        let first = tags.next();
+        tags.all(|tag| Some(tag) == first)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::algorithm::FixedWindow;
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::operation::Operation;
     use crate::policy::policy_set::{NamedPolicy, PolicySet};
-    use crate::redis::batch::flush::CallFailure;
-    use crate::redis::{KeyNames, ReplyValue, ScriptFailure, ScriptResult};
+    use crate::redis::batch::flush::{self, CallFailure};
+    use crate::redis::{KeyNames, ScriptFailure, ScriptResult};
 
     /// Policies by name, each with its key dimension.
     fn policies(dimensions: &[(&str, usize)]) -> PolicySet {
@@ -118,7 +89,6 @@ mod tests {
         flush
     }
 
-    /// The keys of each script call.
     fn keys_of(flush: &Flush) -> Vec<String> {
         let of_call = |keys: &crate::redis::ScriptKeys| {
             let names: Vec<_> = keys.iter().map(String::from_utf8_lossy).collect();
@@ -129,10 +99,8 @@ mod tests {
 
     fn replies(used: &[&[u32]]) -> Vec<ScriptResult> {
         let reply = |used: &&[u32]| {
-            let states = used.iter().flat_map(|&used| [2.0, f64::from(used)].map(f64::to_be_bytes));
-            let [states, outcomes] =
-                [states.flatten().collect(), Vec::new()].map(ReplyValue::Bytes);
-            Ok(vec![ReplyValue::Number(900), states, outcomes, ReplyValue::Bytes(Vec::new())])
+            let states: Vec<_> = used.iter().flat_map(|&used| [2.0, f64::from(used)]).collect();
+            flush::tests::reply(900, &states, &[])
         };
         used.iter().map(reply).collect()
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::CallBatch;
-use crate::redis::batch::flush::{Flush, FlushEntry};
-use crate::redis::batch::subset::SubsetBuilder;
+use crate::redis::batch::flush::Flush;
+use crate::redis::batch::split::groups_by_id;
 use crate::redis::slot::slot_of;
 
 /// A subset of a flush's calls, in call order.
@@ -37,21 +37,15 @@ impl Flush {
     #[must_use]
     pub fn by_slot(self) -> SlotPartitions {
         if let Some(registration) = &self.registration {
-            let slot = slot_of(registration.name());
+            let slot = slot_of(registration.keys.get(0));
             return SlotPartitions {
                 partitions: vec![FlushPartition { slot, flush: self, calls: Vec::new() }],
                 cross_slot: None,
             };
         }
-        let partitions = self.partition(slots);
-        let (mut cross_slot, partitions): (Vec<_>, Vec<_>) =
-            partitions.into_iter().partition(|partition| partition.slot == NO_COMMON_SLOT);
-        // These calls may exceed one script call. They are merged anyway, because none is sent.
-        let cross_slot = cross_slot.drain(..).reduce(|mut all, more| {
-            all.flush.extend(more.flush);
-            all.calls.extend(more.calls);
-            all
-        });
+        let mut partitions = self.partition(slots);
+        let cross_slot = partitions.iter().position(|part| part.slot == NO_COMMON_SLOT);
+        let cross_slot = cross_slot.map(|index| partitions.remove(index));
         SlotPartitions { partitions, cross_slot }
     }
 
@@ -69,46 +63,29 @@ impl Flush {
         self,
         mut ids: impl FnMut(&CallBatch, &PolicySet) -> Vec<u16>,
     ) -> Vec<FlushPartition> {
-        let (peeks, entries) = self.into_entries();
         let mut partitions: Vec<FlushPartition> = Vec::new();
-        let mut latest: HashMap<u16, usize> = HashMap::new();
+        let mut latest = HashMap::new();
         let mut before = 0;
-        for FlushEntry { policies, batch, positions, .. } in entries {
-            let calls = batch.len();
-            let position =
-                |call| positions.as_ref().map_or(before + call, |positions| positions[call]);
-            // The calls of each id, in the order of first appearance.
-            let (mut own, mut found) = (Vec::<(u16, Vec<usize>)>::new(), HashMap::new());
-            for (call, id) in ids(&batch, &policies).into_iter().enumerate() {
-                let index = *found.entry(id).or_insert(own.len());
-                match own.get_mut(index) {
-                    Some((_, calls)) => calls.push(call),
-                    None => own.push((id, vec![call])),
-                }
-            }
-            let mut batches: Vec<Option<CallBatch>> = match own.len() {
-                // The batch stays whole.
-                1 => vec![Some(batch)],
-                _ => {
-                    let mut subsets = SubsetBuilder::new(&batch, &policies);
-                    own.iter().map(|(_, calls)| Some(subsets.build(calls))).collect()
-                }
-            };
-            for ((id, calls), batch) in own.into_iter().zip(&mut batches) {
-                let Some(batch) = batch.take() else { continue };
-                let known = latest.get(&id).copied();
-                let fits = |index: &usize| partitions[*index].flush.fits(&policies, &batch);
-                let index = known.filter(fits).unwrap_or(partitions.len());
-                if index == partitions.len() {
-                    let flush = if peeks { Flush::peeking() } else { Flush::default() };
+        for entry in self.entries {
+            let (policies, count) = (Arc::clone(&entry.policies), entry.batch.len());
+            let (groups, ids) = groups_by_id(ids(&entry.batch, &policies));
+            for ((batch, calls), id) in entry.into_parts(&groups, before).into_iter().zip(ids) {
+                // Calls without a common slot are not sent, so they need not fit into a script call.
+                let fits = |index: &usize| {
+                    id == NO_COMMON_SLOT || partitions[*index].flush.fits(&policies, &batch)
+                };
+                let known = latest.get(&id).copied().filter(fits);
+                let index = known.unwrap_or_else(|| {
+                    let flush = Flush { peeks: self.peeks, ..Flush::default() };
                     partitions.push(FlushPartition { slot: id, flush, calls: Vec::new() });
-                    latest.insert(id, index);
-                }
+                    partitions.len() - 1
+                });
+                latest.insert(id, index);
                 let partition = &mut partitions[index];
-                partition.flush.push(Arc::clone(&policies), batch);
-                partition.calls.extend(calls.iter().map(|&call| number(position(call))));
+                partition.flush.push_entry(Arc::clone(&policies), batch, None);
+                partition.calls.extend(calls.iter().map(|&call| number(call)));
             }
-            before += calls;
+            before += count;
         }
         partitions
     }

@@ -14,7 +14,6 @@ use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 pub(crate) enum ErrorMeaning {
     /// The server refuses the script call: never send it again.
     Refused,
-    /// The keys are in several slots.
     CrossSlot,
     /// The server does not know the script: send its source.
     UnknownScript,
@@ -22,9 +21,7 @@ pub(crate) enum ErrorMeaning {
     Unavailable,
     /// The keys are on two nodes of a cluster while their slot migrates: wait, then send again.
     SlotMigrating,
-    /// A node of a cluster names another.
     Redirect,
-    /// A node of a cluster has discarded a transaction.
     TransactionAborted,
     /// Nothing is known: a proxy may report an error after the script has run.
     MayHaveRun,
@@ -103,7 +100,6 @@ fn lacks_scripts(text: &str) -> bool {
 const CLUSTER_NODE: &str =
     "this is a node of a Redis Cluster: use the RedisStore of 'tollgate' with cluster: { nodes }";
 
-/// Script calls of one request, in order.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls {
     calls: Vec<PendingCall>,
@@ -127,11 +123,9 @@ impl PendingCalls {
         Self { calls: calls.into_iter().map(pending).collect() }
     }
 
-    /// Replaces the script calls before they are sent for the first time.
     #[cfg(feature = "redis")]
-    pub(crate) fn refresh(&mut self, calls: Vec<ScriptCall>) {
-        debug_assert_eq!(calls.len(), self.calls.len());
-        *self = Self::new(calls);
+    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+        self.calls.iter().find_map(|pending| pending.call.keys.iter().next())
     }
 
     pub(crate) fn call(&self, index: usize) -> &ScriptCall {
@@ -143,8 +137,7 @@ impl PendingCalls {
         self.calls[index].sends_source
     }
 
-    /// Sends the limiter script's source at most once: it is large, and the server then finds the
-    /// script by its digest.
+    /// Sends the limiter script's large source at most once: its digest then suffices.
     #[cfg(feature = "redis")]
     pub(crate) fn send_source_once(&mut self, is_sent: &mut bool) {
         for pending in &mut self.calls {
@@ -154,7 +147,6 @@ impl PendingCalls {
         }
     }
 
-    /// The indexes of the calls without an answer.
     pub(crate) fn unanswered(&self) -> Vec<usize> {
         (0..self.calls.len()).filter(|&index| self.calls[index].answer.is_none()).collect()
     }
@@ -172,7 +164,6 @@ impl PendingCalls {
         self.calls[index].answer = Some(answer);
     }
 
-    /// Handles a server's error.
     pub(crate) fn on_error(&mut self, index: usize, text: &str) {
         let pending = &mut self.calls[index];
         pending.paused = None;
@@ -187,7 +178,6 @@ impl PendingCalls {
         }
     }
 
-    /// Fails the calls without an answer.
     pub(crate) fn fail(&mut self, failure: &ScriptFailure) {
         for pending in &mut self.calls {
             pending.answer.get_or_insert_with(|| Err(failure.clone()));

@@ -3,7 +3,7 @@
 use crate::algorithm::{
     Algorithm as _, Outcome, Preview, RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
-use crate::policy::decision::{self, Decision};
+use crate::policy::decision;
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
@@ -16,17 +16,7 @@ use crate::redis::codec::request::CallRequest;
 use crate::time::Micros;
 
 impl CallBatch {
-    /// Decodes the decisions on the calls, from the reader's position on.
-    pub fn decisions<'a>(
-        &'a self,
-        policies: &'a PolicySet,
-        reply: &'a mut ReplyReader<'_>,
-    ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
-        self.executions(policies, reply).map(|one| one.map(|one| one.response.decision))
-    }
-
-    /// Decodes the [`decisions`](Self::decisions) with the status of each named limit and the units
-    /// that operations moved.
+    /// Decodes the results of the calls, from the reader's position on.
     pub fn executions<'a>(
         &'a self,
         policies: &'a PolicySet,
@@ -37,7 +27,15 @@ impl CallBatch {
             (CallRequest::Take(cost), Some(policy)) => {
                 decode_single_take(policies, policy, reply, *cost)
             }
-            (CallRequest::Take(cost), None) => decode_take(policies, numbers, reply, *cost),
+            (CallRequest::Take(cost), None) => {
+                let outcomes = policy_outcomes(policies, numbers, reply, *cost)?;
+                let now = reply.now();
+                let takes = outcomes
+                    .iter()
+                    .all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= now);
+                let response = Response::of_policies(policies, &outcomes, now, *cost);
+                Ok(Execution::new(response, if takes { *cost } else { 0 }))
+            }
             (CallRequest::Other(operation), _) => {
                 decode_operation(policies, numbers, reply, operation)
             }
@@ -74,23 +72,6 @@ fn decode_single_take(
     Ok(Execution::new(Response::of_policies(policies, &[outcome], now, cost), units))
 }
 
-/// Decodes a take under several policies.
-fn decode_take(
-    policies: &PolicySet,
-    numbers: &[u16],
-    reply: &mut ReplyReader<'_>,
-    cost: u64,
-) -> Result<Execution, CallError> {
-    let outcomes = policy_outcomes(policies, numbers, reply, |policy, entry, now| {
-        to_policy_outcome(policy, entry, now, cost)
-    })?;
-    let admitted = outcomes
-        .iter()
-        .all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= reply.now());
-    let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
-    Ok(Execution::new(response, if admitted { cost } else { 0 }))
-}
-
 fn decode_operation(
     policies: &PolicySet,
     numbers: &[u16],
@@ -103,7 +84,7 @@ fn decode_operation(
     if let Operation::Schedule { cost, .. } = *operation {
         return decode_scheduled_reservation(policies, numbers, reply, cost);
     }
-    let units = reply.units()?;
+    let [units] = reply.numbers()?;
     let held = match operation {
         Operation::Extend { .. } | Operation::Settle { .. } => Some(reply.numbers::<1>()?[0]),
         _ => None,
@@ -116,8 +97,7 @@ fn decode_operation(
         _ => None,
     };
     if let Some(cost) = cost {
-        let outcome = |policy: &Policy, entry, now| to_policy_outcome(policy, entry, now, cost);
-        let outcomes = policy_outcomes(policies, numbers, reply, outcome)?;
+        let outcomes = policy_outcomes(policies, numbers, reply, cost)?;
         let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
         return Ok(Execution { held, ..Execution::new(response, units) });
     }
@@ -132,7 +112,8 @@ fn decode_scheduled_reservation(
     reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Execution, CallError> {
-    let wait = reply.units()?.checked_sub(1);
+    let [wait_plus_1] = reply.numbers()?;
+    let wait = wait_plus_1.checked_sub(1);
     let named = policies.named().iter();
     let applicable: Vec<_> = named.map(|named| numbers[named.key_dimension] > 0).collect();
     let mut befores = Vec::new();
@@ -141,7 +122,7 @@ fn decode_scheduled_reservation(
         befores.push(RateState::from_numbers(&before).ok_or(CallError::Malformed)?);
     }
     let mut afters = Vec::new();
-    let outcomes = policy_outcomes(policies, numbers, reply, |policy, entry, now| {
+    let outcomes = each_policy(policies, numbers, reply, |policy, entry, now| {
         afters.push(entry.state.clone());
         to_policy_outcome(policy, entry, now, cost)
     })?;
@@ -181,13 +162,25 @@ fn decode_peek(
         let Preview { outcome, statuses, .. } = preview;
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     };
-    let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
+    let outcomes = each_policy(policies, numbers, reply, preview)?;
     Ok(Response::of_policies(policies, &outcomes, reply.now(), cost).with_takes_last(takes_last))
+}
+
+/// The outcomes of the policies that apply to a call, computed from the states after it.
+fn policy_outcomes(
+    policies: &PolicySet,
+    numbers: &[u16],
+    reply: &mut ReplyReader<'_>,
+    cost: u64,
+) -> Result<Vec<PolicyOutcome>, CallError> {
+    each_policy(policies, numbers, reply, |policy, entry, now| {
+        to_policy_outcome(policy, entry, now, cost)
+    })
 }
 
 /// Reads the replies of all policies that apply to a call. It reads all of them even if one fails,
 /// so that the reader reaches the next call.
-fn policy_outcomes(
+fn each_policy(
     policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,

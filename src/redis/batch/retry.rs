@@ -1,9 +1,7 @@
 //! Retries of calls that have not been decided: stale ones, and those of a script call whose keys
 //! the server does not take together.
 
-use std::collections::HashMap;
-
-use crate::redis::batch::flush::Flush;
+use crate::redis::batch::flush::{Flush, FlushEntry};
 use crate::redis::batch::script_call::{ScriptFailure, ScriptResult};
 use crate::redis::codec::reply::ReplyReader;
 use crate::time::Micros;
@@ -51,31 +49,15 @@ impl Flush {
     /// slots: nothing has run. Each of the new script calls has [one key](Self::by_key). Returns
     /// whether there is such a script call. `results` is as for [`retry_stale`](Self::retry_stale).
     pub fn retry_cross_slot(&mut self, results: &[ScriptResult]) -> bool {
-        let is_refused = |script_call: Option<usize>| {
-            let result = script_call.and_then(|index| results.get(index));
-            matches!(result, Some(Err(ScriptFailure::CrossSlot)))
+        // The outcomes of an attempt cannot be skipped by parts of its batch.
+        let is_refused = |entry: &FlushEntry| {
+            let result = entry.script_call.and_then(|index| results.get(index));
+            entry.stale_in.is_empty() && matches!(result, Some(Err(ScriptFailure::CrossSlot)))
         };
-        let refused: Vec<_> = self
-            .entries
-            .iter()
-            // The outcomes of an attempt cannot be skipped by parts of its batch.
-            .map(|entry| entry.stale_in.is_empty() && is_refused(entry.script_call))
-            .collect();
-        if self.script_call_of_key.is_some() || !refused.contains(&true) {
+        if self.script_call_of_key.is_some() || !self.entries.iter().any(is_refused) {
             return false;
         }
-        (self.first_current, self.script_call_of_key) =
-            (self.script_calls.len(), Some(HashMap::new()));
-        let mut before = 0;
-        for (entry, is_refused) in std::mem::take(&mut self.entries).into_iter().zip(refused) {
-            let calls = entry.batch.len();
-            if is_refused {
-                self.push_by_key(entry, before);
-            } else {
-                self.entries.push(entry);
-            }
-            before += calls;
-        }
+        self.regroup(is_refused);
         true
     }
 }

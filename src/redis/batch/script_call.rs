@@ -8,7 +8,7 @@ use crate::redis::script::Script;
 use crate::redis::script_keys::ScriptKeys;
 
 /// A script to run, with its keys and arguments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ScriptCall {
     /// The script.
     pub script: &'static Script,
@@ -62,8 +62,6 @@ impl fmt::Display for ScriptFailure {
         }
     }
 }
-
-impl std::error::Error for ScriptFailure {}
 
 /// The script's reply, or the reason why there is none.
 pub type ScriptResult = Result<Vec<ReplyValue>, ScriptFailure>;

@@ -8,6 +8,8 @@
 //! second pass the second call on each key, and so on. Calls on one key stay in order; calls on
 //! different keys are independent.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::policy::variants::PolicyVariants;
@@ -35,8 +37,7 @@ impl Flush {
         }
     }
 
-    /// Splits batches with repeated keys into one entry per pass. The result cannot be partitioned
-    /// by slot any more.
+    /// Splits batches with repeated keys into passes. The result cannot be split by slot.
     #[must_use]
     pub fn deduplicate(self) -> Self {
         // A peek changes no state, so repeated keys cost it nothing.
@@ -49,20 +50,39 @@ impl Flush {
         let mut flush = Self::default();
         let mut before = 0;
         for (entry, passes) in self.entries.into_iter().zip(passes) {
-            let start = before;
-            before += entry.batch.len();
-            let Some(passes) = passes else {
-                flush.push_entry(entry.policies, entry.batch, entry.positions);
-                continue;
-            };
-            let mut subsets = SubsetBuilder::new(&entry.batch, &entry.policies);
-            for (subset, calls) in subsets.build_groups(&passes) {
-                let positions = calls.iter().map(|&call| entry.position(call, start)).collect();
-                flush.push_entry(Arc::clone(&entry.policies), subset, Some(positions));
-            }
+            let calls = entry.batch.len();
+            flush.push_groups(entry, &passes.unwrap_or_default(), before);
+            before += calls;
         }
         flush
     }
+
+    /// Adds an entry in parts: one for each group of its calls. `groups` has the group of each call,
+    /// or is empty; `before` is the number of calls of the entries before.
+    pub(super) fn push_groups(&mut self, entry: FlushEntry, groups: &[usize], before: usize) {
+        if groups.iter().all(|group| *group == 0) {
+            self.push_entry(entry.policies, entry.batch, entry.positions);
+            return;
+        }
+        let policies = Arc::clone(&entry.policies);
+        for (batch, calls) in entry.into_parts(groups, before) {
+            self.push_entry(Arc::clone(&policies), batch, Some(calls));
+        }
+    }
+}
+
+/// For each id: its group, by first appearance. Also the id of each group.
+pub(super) fn groups_by_id<I: Copy + Eq + Hash>(
+    ids: impl IntoIterator<Item = I>,
+) -> (Vec<usize>, Vec<I>) {
+    let (mut known, mut found) = (Vec::new(), HashMap::new());
+    let group = |id| {
+        *found.entry(id).or_insert_with(|| {
+            known.push(id);
+            known.len() - 1
+        })
+    };
+    (ids.into_iter().map(group).collect(), known)
 }
 
 #[cfg(test)]
@@ -73,7 +93,8 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::policy_set::PolicySet;
-    use crate::redis::{KeyNames, ReplyValue, ScriptResult};
+    use crate::redis::batch::flush;
+    use crate::redis::{KeyNames, ScriptResult};
 
     fn window() -> PolicySet {
         Policy::FixedWindow(FixedWindow::new(9, 1_000).unwrap()).into()
@@ -95,7 +116,6 @@ mod tests {
         flush.deduplicate()
     }
 
-    /// The keys of each entry.
     fn entries(flush: &Flush) -> Vec<String> {
         let of_name = |name: &[u8]| char::from(name[name.len() - 2]);
         flush.entries.iter().map(|entry| entry.batch.keys().iter().map(of_name).collect()).collect()
@@ -103,15 +123,8 @@ mod tests {
 
     /// A reply: the units used in an open window, by call.
     fn reply(used: &[u32], outcomes: &[u8]) -> ScriptResult {
-        let states = used.iter().flat_map(|&used| [2.0, f64::from(used)].map(f64::to_be_bytes));
-        let states = states.flatten().collect();
-        let outcomes = ReplyValue::Bytes(outcomes.to_vec());
-        Ok(vec![
-            ReplyValue::Number(900),
-            ReplyValue::Bytes(states),
-            outcomes,
-            ReplyValue::Bytes(vec![]),
-        ])
+        let states: Vec<_> = used.iter().flat_map(|&used| [2.0, f64::from(used)]).collect();
+        flush::tests::reply(900, &states, outcomes)
     }
 
     fn remaining(flush: &Flush, answers: &[ScriptResult]) -> Vec<u64> {

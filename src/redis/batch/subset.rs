@@ -7,12 +7,10 @@ use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::{CallBatch, has_hold};
 use crate::redis::script_keys::ScriptKeys;
 
-/// Builds subsets of a batch.
 pub(crate) struct SubsetBuilder<'a> {
     batch: &'a CallBatch,
     policies: &'a PolicySet,
-    /// For each dimension and key: its number in the subset that is being built, or 0 if it is not
-    /// in it.
+    /// For each dimension and key: its number in the subset that is being built; 0 if absent.
     numbers: Vec<Vec<u16>>,
     /// For each call: the index of its hold key, if it has one. Empty if no call has one.
     holds: Vec<usize>,
@@ -46,7 +44,7 @@ impl<'a> SubsetBuilder<'a> {
     pub(crate) fn build(&mut self, indexes: &[usize]) -> CallBatch {
         let Self { batch, policies, numbers: new, holds } = self;
         let mut subset = CallBatch::default();
-        let part_of = |keys| ScriptKeys::with_capacity_of_part(keys, indexes.len());
+        let part_of = |keys| ScriptKeys::with_capacity_of(keys, indexes.len());
         subset.names = batch.names.iter().map(part_of).collect();
         subset.calls.reserve_exact(indexes.len());
         subset.numbers.reserve_exact(indexes.len() * new.len());

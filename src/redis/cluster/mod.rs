@@ -18,5 +18,4 @@ pub(crate) use slot_map::SlotMap;
 pub(crate) use {node_request::node_reply, slot_map::parse_address, topology::TopologyReport};
 
 pub use node::ClusterAddresses;
-pub use slot_request::AnsweredCalls;
 pub use store::Cluster;

@@ -76,14 +76,11 @@ impl NodeConfig {
     }
 }
 
-/// Whether requests can be sent to a node, or to the cluster.
-pub(crate) enum Availability {
-    /// Requests can be sent.
-    Up,
-    /// Requests must wait, for this reason.
-    Disconnected(Arc<str>),
-    /// Requests fail immediately, for this reason.
-    Down(Arc<str>),
+/// Why no request can be sent to a node, or to the cluster.
+pub(crate) struct Unavailability {
+    pub(crate) why: Arc<str>,
+    /// Whether requests fail immediately. Otherwise they wait.
+    pub(crate) is_down: bool,
 }
 
 /// A node with its connection, which reconnects until this is dropped.
@@ -98,11 +95,10 @@ pub(crate) struct ClusterNode {
     pub(crate) used_at: Instant,
     pub(crate) sharing: SharingPermission,
     /// Closes when the node is dropped, which ends the wait of its requests.
-    removed: watch::Sender<()>,
+    pub(crate) removed: watch::Sender<()>,
 }
 
 impl ClusterNode {
-    /// Starts to connect.
     pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
         let (endpoint, warn) = (config.endpoint(address), Arc::clone(&config.warn));
         let servers = Some(Arc::clone(&config.servers));
@@ -121,25 +117,15 @@ impl ClusterNode {
         }
     }
 
-    /// A channel that closes when the node is dropped.
-    pub(crate) fn removed(&self) -> watch::Receiver<()> {
-        self.removed.subscribe()
+    pub(crate) fn availability(&self) -> Result<(), Unavailability> {
+        self.session().map(|_| ())
     }
 
-    /// Whether requests can be sent to the node.
-    pub(crate) fn availability(&self) -> Availability {
+    pub(crate) fn session(&self) -> Result<(SessionHandle, u64), Unavailability> {
         match self.state.current() {
-            ConnectionState::Up(..) => Availability::Up,
-            ConnectionState::Disconnected(why) => Availability::Disconnected(why),
-            ConnectionState::Down(why) => Availability::Down(why),
-        }
-    }
-
-    /// The session, and its id.
-    pub(crate) fn session(&self) -> Option<(SessionHandle, u64)> {
-        match self.state.current() {
-            ConnectionState::Up(session, id) => Some((session, id)),
-            ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
+            ConnectionState::Up(session, id) => Ok((session, id)),
+            ConnectionState::Disconnected(why) => Err(Unavailability { why, is_down: false }),
+            ConnectionState::Down(why) => Err(Unavailability { why, is_down: true }),
         }
     }
 
@@ -154,12 +140,12 @@ impl ClusterNode {
     /// Whether the node is up, and has answered recently if requests are in flight.
     pub(crate) fn is_healthy(&self, now: Instant) -> bool {
         let is_slow = self.waiting_since.is_some_and(|since| now > since + SILENCE_LIMIT);
-        matches!(self.availability(), Availability::Up) && !is_slow
+        self.availability().is_ok() && !is_slow
     }
 
     pub(crate) fn on_request_sent(&mut self, now: Instant, request: &mut NodeRequest) {
         let call = request.slot_requests.first_mut().map(|own| own.script_call(&self.server_time));
-        self.state.on_call(call.and_then(|call| call.keys.iter().next()));
+        self.state.traffic.on_call(call.and_then(|call| call.keys.iter().next()));
         self.in_flight += 1;
         self.used_at = now;
         self.waiting_since.get_or_insert(now);
@@ -168,7 +154,7 @@ impl ClusterNode {
     /// A request on the session with this id was answered, has reached its deadline, or failed.
     pub(crate) fn on_request_done(&mut self, session_id: u64, is_answered: bool) {
         match (is_answered, self.waiting_since) {
-            (true, _) => self.state.on_answer(),
+            (true, _) => self.state.traffic.on_answer(),
             (false, Some(since)) => self.state.report_unanswered(session_id, since),
             (false, None) => self.state.request_health_check(),
         }

@@ -16,16 +16,13 @@ use crate::redis::batch::script_call::ScriptCall;
 use crate::redis::codec::request::first_form;
 use crate::redis::script::Script;
 
-/// The maximum number of script calls in one command. A node decides them in about 0.5 ms. One byte
-/// holds the number of a request.
+/// The most script calls in a command: about 0.5 ms of a node. A byte holds a request's number.
 pub(crate) const MAX_CALLS: usize = 255;
 
-/// The number of consecutive refusals after which each call gets a command of its own. The server
-/// may forbid undeclared keys.
+/// Each call gets its own command after so many refusals: undeclared keys may be forbidden.
 const MAX_REFUSALS: u32 = 8;
 
-/// The time after which calls share commands again. A cluster that moves slots may refuse as often,
-/// but not for long.
+/// Calls then share commands again: slots that move may cause as many refusals, but not for long.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 
 /// The algorithms whose fast paths read all keys before they write. If a key cannot be read, such a
@@ -37,7 +34,6 @@ const ALGORITHMS: [u8; 4] = [
     ScriptAlgorithm::TokenBucketInterval as u8,
 ];
 
-/// Whether calls may share commands to a node.
 #[derive(Debug, Default)]
 pub(crate) struct SharingPermission {
     /// The requests in a row in which the node let no call use undeclared keys.
@@ -80,7 +76,6 @@ fn shared_form(call: &ScriptCall) -> Option<u8> {
     ALGORITHMS.contains(&algorithm).then_some(read_first)
 }
 
-/// Whether a script call may share a command.
 pub(crate) fn may_share(call: &ScriptCall) -> bool {
     shared_form(call).is_some()
 }
@@ -116,8 +111,7 @@ fn byte(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
 
-/// The reply to each of the calls that shared a command. It is `Nil` for a call that must be sent by
-/// itself; its keys are not changed.
+/// The reply to each call of a command. A call with `Nil` has changed nothing and must go alone.
 pub(crate) fn replies(reply: Reply, calls: usize) -> Vec<Reply> {
     match reply {
         Reply::Array(values) => split(values, calls)

@@ -16,7 +16,6 @@ use crate::redis::connection::{Address, ServerTime, SessionHandle, command, scri
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
     pub(crate) node: Address,
-    /// The latest deadline of the slot requests.
     pub(crate) deadline: Instant,
     pub(crate) slot_requests: Vec<SlotRequest>,
     /// How many slot requests share commands; they come first.
@@ -27,42 +26,27 @@ pub(crate) struct NodeRequest {
 pub(crate) struct NodeRequestOutcome {
     pub(crate) request: NodeRequest,
     pub(crate) session_id: u64,
-    /// One reply for each slot request.
-    pub(crate) replies: Result<Vec<Reply>, NodeError>,
+    /// One reply for each slot request. [`ScriptFailure::Closed`] if the node did not answer and was
+    /// removed, because another node owns its slots now.
+    pub(crate) replies: Result<Vec<Reply>, ScriptFailure>,
 }
 
-/// The reason why a request has no replies.
-pub(crate) enum NodeError {
-    TimedOut,
-    Broken(Arc<str>),
-    /// The node did not answer and was removed, because another node owns its slots now.
-    Removed,
-}
-
-/// The reply of a node to a slot request.
 #[derive(Debug)]
 pub(crate) enum NodeReply {
     /// The script has run, or never will.
     Answer(ScriptResult),
-    /// The script has not run: the node does not know it.
-    UnknownScript,
+    /// The script has not run, and this error says how to send it again.
+    NotRun(ErrorMeaning, Arc<str>),
     /// The script has not run: another node owns the slot.
     Moved(Address),
     /// The script has not run: another node has the keys, for this request only.
     Ask(Address),
-    /// The script has not run: its keys are on two nodes while the slot migrates.
-    SlotMigrating(Arc<str>),
-    /// The script has not run: the node cannot run any script now.
-    Unavailable(Arc<str>),
-    /// The script has not run: another one in its transaction was rejected.
-    TransactionAborted,
     /// The script has changed nothing: the node does not let it use keys that it does not declare.
     MustDeclareKeys,
 }
 
 impl NodeRequest {
-    /// Encodes the request. The returned future sends it, and waits for the replies until the
-    /// channel `removed` closes.
+    /// Encodes the request. The future sends it, and waits for replies until `removed` closes.
     pub(crate) fn send(
         mut self,
         session: SessionHandle,
@@ -110,11 +94,11 @@ impl NodeRequest {
                     biased;
                     sent = timeout_at(expires_at, &mut sending) => match sent {
                         Ok(Ok(replies)) => break Ok(self.script_replies(replies)),
-                        Ok(Err(error)) => break Err(NodeError::Broken(session.reason(&error))),
+                        Ok(Err(error)) => break Err(ScriptFailure::Broken(session.reason(&error))),
                         Err(_) if expires_at < self.deadline => self.report_expired(expires_at),
-                        Err(_) => break Err(NodeError::TimedOut),
+                        Err(_) => break Err(ScriptFailure::TimedOut),
                     },
-                    Err(_) = removed.changed() => break Err(NodeError::Removed),
+                    Err(_) = removed.changed() => break Err(ScriptFailure::Closed),
                 }
             };
             NodeRequestOutcome { request: self, session_id, replies }
@@ -124,21 +108,21 @@ impl NodeRequest {
     /// The earliest deadline of the slot requests that are not reported yet. Requests of one slot
     /// are sent together although they were made at different times.
     fn next_deadline(&self) -> Instant {
-        let pending = self.slot_requests.iter().filter(|request| !request.is_reported());
-        pending.map(SlotRequest::deadline).min().unwrap_or(self.deadline)
+        let pending = self.slot_requests.iter().filter(|request| !request.part.is_reported);
+        pending.map(|own| own.part.deadline).min().unwrap_or(self.deadline)
     }
 
     /// Reports the slot requests whose deadline has come. They stay under way, because later calls
     /// on their slots must not overtake them.
     fn report_expired(&mut self, now: Instant) {
-        for request in &mut self.slot_requests {
-            if request.deadline() <= now && !request.is_reported() {
-                request.report_failure(&ScriptFailure::TimedOut);
+        for SlotRequest { part, .. } in &mut self.slot_requests {
+            if part.deadline <= now && !part.is_reported {
+                part.fail(&ScriptFailure::TimedOut);
+                part.report();
             }
         }
     }
 
-    /// Moves the slot requests that share commands to the front.
     fn find_sharing(&mut self, server_time: &ServerTime) {
         let mut can_share = Vec::with_capacity(self.slot_requests.len());
         for group in self.slot_requests.chunk_by_mut(is_same_transaction) {
@@ -205,8 +189,7 @@ fn asked_reply(asking: Option<Reply>, reply: Reply) -> Reply {
     }
 }
 
-/// The replies to the commands of a transaction, from the replies when they were queued and the
-/// reply to EXEC.
+/// The replies to a transaction's commands, from those when they were queued and that to EXEC.
 fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
     match exec {
         Reply::Array(results) if results.len() == queued.len() => results,
@@ -220,7 +203,6 @@ fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
     }
 }
 
-/// Classifies the reply of a node to a slot request.
 pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     if reply == Reply::Nil {
         return NodeReply::MustDeclareKeys;
@@ -231,10 +213,6 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     };
     let meaning = ErrorMeaning::of(&text);
     match meaning {
-        ErrorMeaning::UnknownScript => NodeReply::UnknownScript,
-        ErrorMeaning::Unavailable => NodeReply::Unavailable(text.into()),
-        ErrorMeaning::SlotMigrating => NodeReply::SlotMigrating(text.into()),
-        ErrorMeaning::TransactionAborted => NodeReply::TransactionAborted,
         ErrorMeaning::Redirect => {
             // "MOVED 3999 127.0.0.1:6381"
             let target = text.split(' ').nth(2).and_then(|target| parse_address(target, node));
@@ -247,6 +225,7 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
         ErrorMeaning::Refused | ErrorMeaning::CrossSlot | ErrorMeaning::MayHaveRun => {
             NodeReply::Answer(Err(meaning.failure(&text)))
         }
+        _ => NodeReply::NotRun(meaning, text.into()),
     }
 }
 
@@ -270,9 +249,9 @@ mod tests {
             NodeReply::Answer(Ok(values)) => format!("{values:?}"),
             NodeReply::Answer(Err(failure)) => format!("{failure}"),
             NodeReply::Moved(to) => format!("moved to {to}"),
-            NodeReply::SlotMigrating(_) => "slot migrating".into(),
-            NodeReply::TransactionAborted => "aborted".into(),
-            NodeReply::UnknownScript => "unknown script".into(),
+            NodeReply::NotRun(ErrorMeaning::SlotMigrating, _) => "slot migrating".into(),
+            NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => "aborted".into(),
+            NodeReply::NotRun(ErrorMeaning::UnknownScript, _) => "unknown script".into(),
             other => format!("{other:?}"),
         };
         replies.map(|reply| short(node_reply(reply, &node))).collect()

@@ -11,15 +11,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::node::Availability;
+use super::node::Unavailability;
 use super::topology::{Topology, TopologyResult};
+use crate::redis::batch::pending_calls::ErrorMeaning;
 use crate::redis::batch::script_call::ScriptFailure;
-use crate::redis::cluster::node_request::{
-    NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
-};
+use crate::redis::cluster::node_request::{NodeReply, NodeRequest, NodeRequestOutcome, node_reply};
 use crate::redis::cluster::slot_queues::SlotQueues;
-use crate::redis::cluster::slot_request::{SlotRequest, report};
-use crate::redis::connection::{Address, Health};
+use crate::redis::cluster::slot_request::SlotRequest;
+use crate::redis::connection::{Address, FlushRequest, Health};
 
 /// The pause before a retry of a request that could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -39,9 +38,7 @@ pub(crate) struct Router {
     topology: Topology,
     queues: SlotQueues,
     events: FuturesUnordered<BoxFuture<'static, RouterEvent>>,
-    /// The completed requests, which `send_and_report` reports.
-    completed: Vec<SlotRequest>,
-    /// The requests that `send_and_report` sends.
+    completed: Vec<FlushRequest>,
     requests: Vec<NodeRequest>,
     health: watch::Sender<Health>,
 }
@@ -53,7 +50,7 @@ impl Router {
     }
 
     /// Routes requests until the sending end of `incoming` is dropped.
-    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<SlotRequest>) {
+    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<FlushRequest>) {
         let mut check_at = Instant::now();
         loop {
             let now = Instant::now();
@@ -79,9 +76,9 @@ impl Router {
         }
     }
 
-    /// Splits a request by slot, and adds the parts to the slots' queues.
-    fn accept(&mut self, request: SlotRequest) {
-        let (slot_requests, cross_slot) = request.by_slot();
+    /// Splits a flush by slot, and adds the parts to the slots' queues.
+    fn accept(&mut self, request: FlushRequest) {
+        let (slot_requests, cross_slot) = SlotRequest::by_slot(request);
         if let Some(cross_slot) = cross_slot {
             self.fail(cross_slot, &ScriptFailure::CrossSlot);
         }
@@ -105,23 +102,22 @@ impl Router {
             let destination = self.destination(first);
             let (mut to_send, mut must_wait) = (Vec::new(), false);
             for request in requests {
-                let is_in_time = now < request.deadline();
+                let is_in_time = now < request.part.deadline;
                 let why = match &destination {
                     Ok(_) if is_in_time => {
                         to_send.push(request);
                         continue;
                     }
-                    Err(Availability::Disconnected(_) | Availability::Up) if is_in_time => {
+                    Err(Unavailability { is_down: false, .. }) if is_in_time => {
                         self.queues.complete(slot, [request]);
                         must_wait = true;
                         continue;
                     }
                     Ok(_) => "there was no time left to send it".into(),
-                    Err(Availability::Down(why) | Availability::Disconnected(why)) => why.clone(),
-                    Err(Availability::Up) => "no node of the cluster owns the key's slot".into(),
+                    Err(unavailable) => unavailable.why.clone(),
                 };
                 self.queues.complete(slot, []);
-                self.fail(request, &ScriptFailure::Unavailable(why));
+                self.fail(request.part, &ScriptFailure::Unavailable(why));
             }
             if must_wait {
                 self.queues.defer(slot, None);
@@ -134,40 +130,32 @@ impl Router {
         }
     }
 
-    /// The node to which a request can be sent now, or the reason why there is none.
-    /// [`Availability::Up`] means that no node owns the slot.
-    fn destination(&mut self, request: &mut SlotRequest) -> Result<Address, Availability> {
+    /// The node to which a request can be sent now.
+    fn destination(&mut self, request: &mut SlotRequest) -> Result<Address, Unavailability> {
         // If the node of the ASK redirect is not available, the next attempt goes to the slot's
         // owner, whose reply may be different by then.
         if let Some(ask) = request.ask.take() {
-            return match self.topology.node(&ask).availability() {
-                Availability::Up => {
-                    request.ask = Some(ask.clone());
-                    Ok(ask)
-                }
-                Availability::Disconnected(why) | Availability::Down(why) => {
-                    Err(Availability::Disconnected(why))
-                }
-            };
+            if let Err(unavailable) = self.topology.node(&ask).availability() {
+                return Err(Unavailability { is_down: false, ..unavailable });
+            }
+            request.ask = Some(ask.clone());
+            return Ok(ask);
         }
-        match self.topology.availability() {
-            Availability::Up => {}
-            unavailable => return Err(unavailable),
-        }
+        self.topology.availability()?;
         let Some(owner) = self.topology.owner(request.slot).cloned() else {
             // The slot may get an owner while all known masters are healthy.
-            self.topology.mark_stale();
-            return Err(Availability::Up);
+            self.topology.is_stale = true;
+            let why = "no node of the cluster owns the key's slot".into();
+            return Err(Unavailability { is_down: false, why });
         };
-        match self.topology.node(&owner).availability() {
-            Availability::Up => Ok(owner),
-            unavailable => Err(unavailable),
-        }
+        self.topology.node(&owner).availability()?;
+        Ok(owner)
     }
 
     /// Adds requests of one slot to the request with the same node and deadline.
     fn add_to_node_request(&mut self, node: Address, slot_requests: Vec<SlotRequest>) {
-        let Some(deadline) = slot_requests.iter().map(SlotRequest::deadline).max() else { return };
+        let deadlines = slot_requests.iter().map(|slot_request| slot_request.part.deadline);
+        let Some(deadline) = deadlines.max() else { return };
         let same =
             |request: &&mut NodeRequest| request.deadline == deadline && request.node == node;
         match self.requests.iter_mut().find(same) {
@@ -176,22 +164,21 @@ impl Router {
         }
     }
 
-    /// Sends the collected requests, and reports the completed ones.
     fn send_and_report(&mut self) {
         let now = Instant::now();
         for mut request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
             match node.session() {
-                Some((session, session_id)) => {
+                Ok((session, session_id)) => {
                     node.on_request_sent(now, &mut request);
-                    let removed = node.removed();
+                    let removed = node.removed.subscribe();
                     let may_share = node.sharing.is_granted(now);
                     let sending =
                         request.send(session, session_id, removed, &node.server_time, may_share);
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.
-                None => {
+                Err(_) => {
                     for request in request.slot_requests {
                         let slot = request.slot;
                         self.queues.complete(slot, [request]);
@@ -201,7 +188,7 @@ impl Router {
             }
         }
         if !self.completed.is_empty() {
-            report(std::mem::take(&mut self.completed));
+            FlushRequest::report_all(std::mem::take(&mut self.completed));
         }
     }
 
@@ -220,7 +207,7 @@ impl Router {
         let NodeRequest { node: address, slot_requests, sharing, .. } = request;
         if let Some(node) = self.topology.nodes.get_mut(&address) {
             node.on_request_done(session_id, replies.is_ok());
-            if let Err(NodeError::Broken(_)) = &replies {
+            if let Err(ScriptFailure::Broken(_)) = &replies {
                 node.report_broken(session_id);
             }
             if let Ok(replies) = &replies {
@@ -230,18 +217,17 @@ impl Router {
         let replies = match replies {
             Ok(replies) => replies,
             Err(error) => {
-                self.topology.mark_stale();
+                self.topology.is_stale = true;
                 let failure = match error {
-                    NodeError::TimedOut => ScriptFailure::TimedOut,
-                    NodeError::Removed => {
+                    ScriptFailure::Closed => {
                         ScriptFailure::Broken("another node has taken over its slots".into())
                     }
-                    NodeError::Broken(why) => ScriptFailure::Broken(why),
+                    error => error,
                 };
                 for request in slot_requests {
                     let slot = request.slot;
                     self.queues.complete(slot, []);
-                    self.fail(request, &failure);
+                    self.fail(request.part, &failure);
                     self.advance(slot);
                 }
                 return;
@@ -257,7 +243,7 @@ impl Router {
     fn on_reply(&mut self, mut request: SlotRequest, reply: NodeReply, node: &Address) {
         let slot = request.slot;
         // It must not be sent again: its calls have failed at their deadline.
-        if request.is_reported() {
+        if request.part.is_reported {
             self.queues.complete(slot, []);
             return;
         }
@@ -267,11 +253,10 @@ impl Router {
                 let server_time = &self.topology.node(node).server_time;
                 if request.on_answer(answer, server_time) {
                     self.queues.complete(slot, []);
-                    self.completed.push(request);
+                    self.completed.push(request.part);
                     return;
                 }
             }
-            NodeReply::UnknownScript => request.with_source = true,
             NodeReply::Moved(address) => {
                 self.queues.mark_migrating(slot);
                 self.topology.set_owner(slot, address);
@@ -284,7 +269,7 @@ impl Router {
                 request.ask = Some(address);
                 request.redirects += 1;
             }
-            NodeReply::SlotMigrating(why) => {
+            NodeReply::NotRun(ErrorMeaning::SlotMigrating, why) => {
                 self.queues.mark_migrating(slot);
                 request.reset();
                 let mut calls = request.by_call();
@@ -297,10 +282,11 @@ impl Router {
                 }
                 return;
             }
-            NodeReply::TransactionAborted => request.redirects += 1,
             NodeReply::MustDeclareKeys => request.declares_keys = true,
-            NodeReply::Unavailable(why) => {
-                self.topology.mark_stale();
+            NodeReply::NotRun(ErrorMeaning::UnknownScript, _) => request.with_source = true,
+            NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => request.redirects += 1,
+            NodeReply::NotRun(_, why) => {
+                self.topology.is_stale = true;
                 request.reset();
                 pause = Some((RETRY_PAUSE, why));
             }
@@ -316,8 +302,8 @@ impl Router {
         }
     }
 
-    fn fail(&mut self, mut request: SlotRequest, failure: &ScriptFailure) {
-        if !request.is_reported() {
+    fn fail(&mut self, mut request: FlushRequest, failure: &ScriptFailure) {
+        if !request.is_reported {
             request.fail(failure);
             self.completed.push(request);
         }
@@ -329,7 +315,7 @@ impl Router {
         self.retry_deferred();
         for (request, why) in self.queues.take_expired(Instant::now()) {
             let why = why.unwrap_or_else(|| "earlier calls on its slot were not answered".into());
-            self.fail(request, &ScriptFailure::Unavailable(why));
+            self.fail(request.part, &ScriptFailure::Unavailable(why));
         }
     }
 
@@ -339,8 +325,7 @@ impl Router {
         }
     }
 
-    /// Queries the topology if that is due, publishes the cluster's health, and retries the
-    /// deferred slots.
+    /// Queries the topology if due, publishes the health, and retries the deferred slots.
     fn check_cluster(&mut self) {
         if let Some(query) = self.topology.query() {
             self.events.push(query.map(RouterEvent::TopologyQueried).boxed());

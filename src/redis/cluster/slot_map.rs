@@ -22,10 +22,9 @@ fn resolve_host(host: Option<&str>, port: u16, source: &Address) -> Address {
 /// The index of a slot without an owner.
 const NO_OWNER: u16 = u16::MAX;
 
-/// The known owners of the slots.
 #[derive(Debug)]
 pub(crate) struct SlotMap {
-    masters: Vec<Address>,
+    pub(crate) masters: Vec<Address>,
     replicas: Vec<Address>,
     /// By slot: the index of its owner in `masters`.
     owners: Vec<u16>,
@@ -56,13 +55,8 @@ impl SlotMap {
         self.masters.get(usize::from(self.owners[usize::from(slot)]))
     }
 
-    /// Sets the owner of a slot.
     pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
         self.owners[usize::from(slot)] = self.index_of(address);
-    }
-
-    pub(crate) fn masters(&self) -> &[Address] {
-        &self.masters
     }
 
     /// All nodes that may know the topology.
@@ -129,7 +123,7 @@ mod tests {
         ] {
             assert_eq!(map.owner(slot), owner, "{slot}");
         }
-        assert_eq!(map.masters(), [a.clone(), b.clone()]);
+        assert_eq!(map.masters, [a.clone(), b.clone()]);
         assert_eq!(map.nodes().last(), Some(&tcp("replica", 7_001)));
         let c = parse_address("::1:7003", &source).unwrap();
         assert_eq!(c, tcp("::1", 7_003));

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 
 use crate::redis::cluster::slot_request::SlotRequest;
 
-/// The requests of one slot, in order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SlotQueue {
     waiting: VecDeque<SlotRequest>,
     /// The number of requests that were sent together and are not back.
@@ -26,11 +25,9 @@ struct SlotQueue {
     paused: Option<(Instant, Arc<str>)>,
 }
 
-/// The queues of all slots.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SlotQueues {
     queues: HashMap<u16, SlotQueue>,
-    /// The slots whose first request waits to be sent again.
     deferred: BTreeSet<u16>,
     /// The deadlines of requests that had to wait, and their slots.
     deadlines: SlotDeadlines,
@@ -51,7 +48,7 @@ fn track_deadline(deadlines: &mut SlotDeadlines, request: Option<&mut SlotReques
     if let Some(request) = request
         && !std::mem::replace(&mut request.is_deadline_tracked, true)
     {
-        deadlines.push(Reverse((request.deadline(), request.slot)));
+        deadlines.push(Reverse((request.part.deadline, request.slot)));
     }
 }
 
@@ -67,8 +64,7 @@ impl SlotQueues {
         is_first || self.deferred.contains(&slot)
     }
 
-    /// Removes the requests to send next. They are in flight until the caller calls
-    /// [`complete`](Self::complete) for each.
+    /// Removes the requests to send next. The caller [completes](Self::complete) each.
     pub(crate) fn start_next(&mut self, slot: u16, now: Instant) -> Vec<SlotRequest> {
         let Some(queue) = self.queues.get_mut(&slot).filter(|queue| queue.in_flight == 0) else {
             return Vec::new();
@@ -91,19 +87,16 @@ impl SlotQueues {
         requests
     }
 
-    /// Records a sign that the slot migrates.
     pub(crate) fn mark_migrating(&mut self, slot: u16) {
         self.migrating.insert(slot, Instant::now() + MIGRATION_MEMORY);
     }
 
-    /// Whether the slot's first request must not be sent yet.
     pub(crate) fn is_paused(&self, slot: u16, now: Instant) -> bool {
         let paused = self.queues.get(&slot).and_then(|queue| queue.paused.as_ref());
         paused.is_some_and(|(until, _)| *until > now)
     }
 
-    /// Records that one request of the slot is back, or will not be sent. `retries` are sent again,
-    /// before all waiting requests.
+    /// Records that a request is back or will not be sent. `retries` go before waiting requests.
     pub(crate) fn complete(&mut self, slot: u16, retries: impl IntoIterator<Item = SlotRequest>) {
         let queue = self.queues.entry(slot).or_default();
         queue.in_flight = queue.in_flight.saturating_sub(1);
@@ -133,7 +126,6 @@ impl SlotQueues {
         !self.deferred.is_empty()
     }
 
-    /// The earliest deadline of the requests that had to wait.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
@@ -148,7 +140,7 @@ impl SlotQueues {
             let Some(queue) = self.queues.get_mut(&slot) else { continue };
             let why = queue.paused.as_ref().map(|(_, why)| why);
             for request in std::mem::take(&mut queue.waiting) {
-                if request.deadline() <= now {
+                if request.part.deadline <= now {
                     expired.push((request, why.cloned()));
                 } else {
                     queue.waiting.push_back(request);
@@ -167,23 +159,18 @@ impl SlotQueues {
 mod tests {
     use super::*;
     use crate::redis::batch::flush::Flush;
-    use crate::redis::cluster::slot_request::RequestContext;
-    use crate::redis::connection::Address;
+    use crate::redis::connection::{Address, FlushRequest};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A request of slot 0 with this many seconds until its deadline, which identifies it.
     fn request(second: u32, now: Instant) -> SlotRequest {
-        let context = RequestContext {
-            clock: Box::new(|| 0),
-            on_results: Box::new(|_| {}),
-            deadline: now + SECOND * second,
-        };
-        SlotRequest::of_flush(Flush::default(), Arc::new(context))
+        let deadline = now + SECOND * second;
+        SlotRequest::new(0, FlushRequest::new(Flush::default(), || 0, deadline, |_| {}))
     }
 
     fn seconds(requests: &[SlotRequest], now: Instant) -> Vec<u64> {
-        requests.iter().map(|request| (request.deadline() - now).as_secs()).collect()
+        requests.iter().map(|request| (request.part.deadline - now).as_secs()).collect()
     }
 
     #[test]

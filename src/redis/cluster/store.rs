@@ -1,7 +1,5 @@
 //! A Redis Cluster as a store.
 
-use std::sync::Arc;
-
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -11,8 +9,9 @@ use super::node::{ClusterAddresses, NodeConfig};
 use super::router::Router;
 use super::topology::Topology;
 use crate::redis::batch::flush::Flush;
-use crate::redis::cluster::slot_request::{AnsweredCalls, RequestContext, SlotRequest};
-use crate::redis::connection::{Connector, Health, HealthOptions, StoreWarning};
+use crate::redis::connection::{
+    AnsweredCalls, Connector, FlushRequest, Health, HealthOptions, StoreWarning,
+};
 use crate::time::Micros;
 
 /// Connections to the nodes of a cluster. They reconnect until this is dropped.
@@ -20,9 +19,8 @@ use crate::time::Micros;
 /// Each node has the guarantees of a [`Connection`](crate::redis::Connection): requests to one node
 /// do not wait for another node. Calls on keys of one slot are decided in their order, even while
 /// the slot moves.
-#[derive(Debug)]
 pub struct Cluster {
-    requests: mpsc::UnboundedSender<SlotRequest>,
+    requests: mpsc::UnboundedSender<FlushRequest>,
     router: JoinHandle<()>,
     health: watch::Receiver<Health>,
 }
@@ -73,10 +71,8 @@ impl Cluster {
         deadline: Instant,
         on_results: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
-        let context =
-            RequestContext { clock: Box::new(clock), on_results: Box::new(on_results), deadline };
         // If the router has ended, the request is dropped, which completes it as closed.
-        let _sent = self.requests.send(SlotRequest::of_flush(flush, Arc::new(context)));
+        let _sent = self.requests.send(FlushRequest::new(flush, clock, deadline, on_results));
     }
 }
 

@@ -9,9 +9,9 @@ use redis::Value as Reply;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, timeout};
 
-use super::node::{Availability, ClusterNode, NodeConfig};
+use super::node::{ClusterNode, NodeConfig, Unavailability};
 use crate::redis::cluster::slot_map::SlotMap;
-use crate::redis::connection::{Address, Health, ServerInfo, error_text};
+use crate::redis::connection::{Address, Health, error_text};
 
 /// The time limit of a topology query to one node. After it, another node is queried.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -19,8 +19,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
 /// The interval of topology queries while all masters are healthy.
 const HEALTHY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Without requests for this time, the topology is queried at most every [`IDLE_CHECKS`] intervals
-/// of health checks.
+/// Without requests for this time, a query waits for [`IDLE_CHECKS`] intervals of health checks.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
 const IDLE_CHECKS: u32 = 4;
 
@@ -36,27 +35,22 @@ const UNUSED_NODE_LIFETIME: Duration = Duration::from_secs(30);
 /// The maximum number of nodes that one query tries, one after the other.
 const MAX_QUERIED_NODES: usize = 4;
 
-/// The known state of the cluster.
 pub(crate) struct Topology {
     config: NodeConfig,
     pub(crate) nodes: BTreeMap<Address, ClusterNode>,
     map: Option<SlotMap>,
     /// Since when no node has reported that the cluster is complete, and the reason.
     failing_since: Option<(Instant, Arc<str>)>,
-    /// The time of the last query.
     queried_at: Option<Instant>,
     is_query_running: bool,
-    /// Whether the topology is known to be out of date.
-    is_stale: bool,
-    /// The number of queries. It selects the first node of the next query, so that the nodes take
-    /// turns.
+    pub(crate) is_stale: bool,
+    /// The number of queries. It selects the first node of the next one: the nodes take turns.
     query_count: usize,
 }
 
 /// The report of the topology by a node. Without a report: the reason that a node named, if any.
 pub(crate) type TopologyResult = Result<TopologyReport, Option<Arc<str>>>;
 
-/// A node's report of the topology.
 #[derive(Debug)]
 pub(crate) struct TopologyReport {
     map: SlotMap,
@@ -81,7 +75,6 @@ impl Topology {
         topology
     }
 
-    /// The owner of a slot, if it is known.
     pub(crate) fn owner(&self, slot: u16) -> Option<&Address> {
         self.map.as_ref()?.owner(slot)
     }
@@ -92,19 +85,14 @@ impl Topology {
         self.nodes.entry(address.clone()).or_insert_with(opened)
     }
 
-    /// Whether requests can be sent to the cluster, as far as its reports and the slot map are
-    /// concerned.
-    pub(crate) fn availability(&self) -> Availability {
-        match &self.failing_since {
-            Some((since, why)) if *since + self.config.health.down_after <= Instant::now() => {
-                Availability::Down(Arc::clone(why))
-            }
-            Some((_, why)) if self.map.is_none() => Availability::Disconnected(Arc::clone(why)),
-            _ => Availability::Up,
-        }
+    /// Fails if no requests can be sent to the cluster, according to its reports and the slot map.
+    pub(crate) fn availability(&self) -> Result<(), Unavailability> {
+        let Some((since, why)) = &self.failing_since else { return Ok(()) };
+        let is_down = *since + self.config.health.down_after <= Instant::now();
+        let is_available = !is_down && self.map.is_some();
+        if is_available { Ok(()) } else { Err(Unavailability { why: Arc::clone(why), is_down }) }
     }
 
-    /// Sets the owner of a slot that has moved.
     pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
         if let Some(map) = &mut self.map {
             map.set_owner(slot, address);
@@ -112,24 +100,18 @@ impl Topology {
         self.is_stale = true;
     }
 
-    /// Marks the topology as stale, after an error that it does not explain.
-    pub(crate) fn mark_stale(&mut self) {
-        self.is_stale = true;
-    }
-
     /// The health of the cluster. It is up while any of its masters is up.
     pub(crate) fn health(&self) -> Health {
-        if let Availability::Down(why) = self.availability() {
+        if let Err(Unavailability { why, is_down: true }) = self.availability() {
             return Health::Down(why);
         }
         let Some(map) = &self.map else { return Health::Connecting };
-        let masters = || map.masters().iter().filter_map(|master| self.nodes.get(master));
-        let info = |node: &ClusterNode| -> Option<Arc<ServerInfo>> { node.info() };
-        if let Some(info) = masters().find_map(info) {
+        let masters = || map.masters.iter().filter_map(|master| self.nodes.get(master));
+        if let Some(info) = masters().find_map(ClusterNode::info) {
             return Health::Up(info);
         }
         let down = |node: &ClusterNode| match node.availability() {
-            Availability::Down(why) => Some(why),
+            Err(Unavailability { why, is_down: true }) => Some(why),
             _ => None,
         };
         // `None` if some masters are not known to be down.
@@ -137,20 +119,18 @@ impl Topology {
         all.and_then(|whys| whys.into_iter().next()).map_or(Health::Connecting, Health::Down)
     }
 
-    /// Whether the cluster is complete and all its masters are healthy.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = Instant::now();
         let is_healthy =
             |master| self.nodes.get(master).is_some_and(|node: &ClusterNode| node.is_healthy(now));
         let map = self.map.as_ref().filter(|_| self.failing_since.is_none());
-        map.is_some_and(|map| map.masters().iter().all(is_healthy))
+        map.is_some_and(|map| map.masters.iter().all(is_healthy))
     }
 
     fn is_idle(&self, now: Instant) -> bool {
         self.nodes.values().all(|node| now >= node.used_at + IDLE_AFTER)
     }
 
-    /// Starts a query of the topology, if one is due.
     pub(crate) fn query(&mut self) -> Option<impl Future<Output = TopologyResult> + Send + use<>> {
         let now = Instant::now();
         let interval = match (self.is_stale, self.is_healthy()) {
@@ -165,8 +145,9 @@ impl Topology {
             return None;
         }
         let healthy = self.nodes.iter().filter(|(_, node)| node.is_healthy(now));
-        let targets = healthy
-            .filter_map(|(address, node)| Some((address.clone(), node.session()?.0.connection)));
+        let targets = healthy.filter_map(|(address, node)| {
+            Some((address.clone(), node.session().ok()?.0.connection))
+        });
         let mut targets: Vec<_> = targets.collect();
         if targets.is_empty() {
             self.open_known_nodes();
@@ -190,7 +171,6 @@ impl Topology {
         })
     }
 
-    /// Applies the result of a query.
     pub(crate) fn apply(&mut self, result: TopologyResult) {
         self.is_query_running = false;
         let TopologyReport { map, is_failing } = match result {
@@ -210,15 +190,14 @@ impl Topology {
         } else if self.failing_since.is_none() || self.map.is_none() {
             self.failing_since = Some((now, "CLUSTERDOWN: the cluster is not complete".into()));
         }
-        let masters = self.map.as_ref().map_or(&[][..], SlotMap::masters);
+        let masters = self.map.as_ref().map_or(&[][..], |map| &map.masters);
         self.nodes.retain(|address, node| {
-            // An unhealthy node that has lost its slots is removed at once: its requests must not
-            // wait for it.
+            // A replaced unhealthy node is removed at once: its requests must not wait for it.
             let is_replaced = masters.contains(address) && !node.is_healthy(now);
-            map.masters().contains(address)
+            map.masters.contains(address)
                 || !is_replaced && (node.in_flight > 0 || now < node.used_at + UNUSED_NODE_LIFETIME)
         });
-        for master in map.masters() {
+        for master in &map.masters {
             self.node(master);
         }
         // The queries of the topology count as one.
@@ -248,7 +227,6 @@ async fn query_node(address: &Address, mut connection: MultiplexedConnection) ->
 }
 
 impl TopologyReport {
-    /// Decodes the replies of a node to CLUSTER SLOTS and CLUSTER INFO.
     pub(crate) fn read(replies: &[Reply], address: &Address) -> Option<Self> {
         let [slots, info] = replies else { return None };
         // Without permission for CLUSTER INFO, the state counts as ok.

@@ -46,10 +46,6 @@ impl Codec for CalendarWindow {
         take_window(states, buffer)
     }
 
-    fn other_parameters_len(&self) -> usize {
-        0
-    }
-
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, count] = state else { return None };
         Some(ReplyState::State(State::Window(WindowState { ends_ms, count })))

@@ -1,7 +1,7 @@
 //! The codec of `lua/concurrency/`.
 
-use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
-use crate::algorithm::{Algorithm as _, Concurrency, LimitStatus};
+use super::{Codec, KeySummary, STATUS_LEN, ScriptAlgorithm, numbers, push_double};
+use crate::algorithm::{Algorithm as _, Concurrency};
 use crate::policy::Policy;
 use crate::time::Micros;
 
@@ -26,28 +26,10 @@ impl Codec for Concurrency {
     }
 
     fn state_len(&self) -> usize {
-        5
-    }
-
-    fn other_parameters_len(&self) -> usize {
-        0
-    }
-
-    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
-        let &[limit, remaining, retry_at, next_at, reset_at] = state else { return None };
-        Some(ReplyState::Statuses(vec![LimitStatus {
-            limit,
-            capacity: limit,
-            remaining,
-            retry_at,
-            next_at,
-            reset_at,
-            mark: 0,
-        }]))
+        STATUS_LEN
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [_changed_at, _used] = numbers(&mut state)?;
     let mut count = || {

@@ -6,8 +6,7 @@ use crate::policy::{Policy, State};
 use crate::protocol::value::{COUNTS, EPOCH_MS};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
-/// Takes the end and count of a window from the front: two doubles, or one negative double for a
-/// packed window.
+/// Takes a window's end and count from the front: two doubles, or a negative one if it is packed.
 pub(crate) fn take_window<'p>(states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
     let buffer = buffer.get_mut(..2)?;
     let (first, rest) = states.split_first_chunk::<8>()?;
@@ -51,17 +50,12 @@ impl Codec for FixedWindow {
         take_window(states, buffer)
     }
 
-    fn other_parameters_len(&self) -> usize {
-        0
-    }
-
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, count] = state else { return None };
         Some(ReplyState::State(State::Window(WindowState { ends_ms, count })))
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let packed = str::from_utf8(state).ok().and_then(|text| text.parse::<u64>().ok());
     let [ends_ms, count] = match packed {

@@ -27,7 +27,6 @@ pub struct StoredMetadata {
     pub mark: Mark,
 }
 
-/// Splits a value into the state and its metadata.
 pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
     read(value).unwrap_or_else(|| (value, StoredMetadata::default()))
 }
@@ -62,7 +61,6 @@ fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The bans of [`text`].
     pub(crate) const BANS: BanRecord = BanRecord {
         strikes: 1,
         window_end: 2,
@@ -72,7 +70,6 @@ pub(crate) mod tests {
         excused_from: 6,
     };
 
-    /// The mark of [`text`].
     pub(crate) const MARK_OF_TEXT: Mark = Mark { moved: 6, valid_from: 7, early: 8, until: 9 };
 
     /// Encodes metadata as `encode_metadata` in the script does.

@@ -34,6 +34,9 @@ pub enum ReplyState {
     Statuses(Vec<LimitStatus>),
 }
 
+/// The number of doubles of a limit's status.
+const STATUS_LEN: usize = 5;
+
 /// Encodes a policy for the script and decodes the script's replies.
 pub(crate) trait Codec {
     /// The Lua implementation that decides.
@@ -47,7 +50,6 @@ pub(crate) trait Codec {
     /// [`CallError::Stale`](super::CallError::Stale).
     fn push_time(&self, _estimated_now: Micros, _request: &mut Vec<u8>) {}
 
-    /// Whether [`push_time`](Self::push_time) appends anything.
     fn depends_on_time(&self) -> bool {
         false
     }
@@ -63,25 +65,30 @@ pub(crate) trait Codec {
         request.truncate(start + 8 * self.override_len());
     }
 
-    /// The policy of an override with these doubles.
     fn with_override(&self, numbers: &[u64]) -> Option<Policy>;
 
-    /// The number of doubles of a state in a reply.
     fn state_len(&self) -> usize;
 
     /// The number of doubles of a state's own parameters, if they differ from the policy's.
-    fn other_parameters_len(&self) -> usize;
+    fn other_parameters_len(&self) -> usize {
+        0
+    }
 
-    /// Takes the doubles of a state from the front.
     fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
         doubles(states, buffer.get_mut(..self.state_len())?)
     }
 
     /// Decodes a state, or returns `None` if it is invalid.
-    fn decode(&self, state: &[u64], other_parameters: Option<&[u64]>) -> Option<ReplyState>;
+    /// By default it is the statuses of the policy's limits.
+    fn decode(&self, state: &[u64], _other_parameters: Option<&[u64]>) -> Option<ReplyState> {
+        let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
+        let status = |&[limit, remaining, retry_at, next_at, reset_at]: &[u64; STATUS_LEN]| {
+            LimitStatus { limit, capacity: limit, remaining, retry_at, next_at, reset_at, mark: 0 }
+        };
+        rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
+    }
 }
 
-/// The codec of a policy.
 pub(crate) fn codec(policy: &Policy) -> &dyn Codec {
     with_policy!(policy, algorithm => algorithm)
 }
@@ -114,7 +121,6 @@ pub(crate) fn push_double(request: &mut Vec<u8>, number: u64) {
     request.extend_from_slice(&(number as f64).to_be_bytes());
 }
 
-/// Takes `N` numbers from the front.
 fn numbers<const N: usize>(bytes: &mut &[u8]) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     doubles(bytes, &mut numbers)?;

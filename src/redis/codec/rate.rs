@@ -31,8 +31,7 @@ impl<T: RateBased> Codec for T {
         }
     }
 
-    /// The numbers of a policy, and the limit that the user wrote: the numbers have the rate in
-    /// lowest terms.
+    /// A policy's numbers, with the rate in lowest terms, and the limit that the user wrote.
     fn override_len(&self) -> usize {
         11
     }
@@ -75,7 +74,6 @@ impl<T: RateBased> Codec for T {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [micros, part, period, units, burst] = numbers(&mut state)?;
     let (scheduled_until, lingers) = match state {

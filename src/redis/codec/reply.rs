@@ -42,8 +42,6 @@ impl fmt::Display for CallError {
     }
 }
 
-impl std::error::Error for CallError {}
-
 /// The maximum number of doubles of a state in a reply.
 const MAX_STATE_DOUBLES: usize = 64;
 
@@ -115,14 +113,6 @@ impl<'a> ReplyReader<'a> {
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
     }
 
-    /// Reads the units that the next call, an operation, moved.
-    ///
-    /// # Errors
-    /// [`CallError::Malformed`] if the reply has no more doubles.
-    pub fn units(&mut self) -> Result<u64, CallError> {
-        self.numbers().map(|[units]| units)
-    }
-
     /// Reads `COUNT` numbers of the next call, an operation.
     ///
     /// # Errors
@@ -148,7 +138,7 @@ impl<'a> ReplyReader<'a> {
                 let mut buffer = [0; MAX_STATE_DOUBLES];
                 let own = self.extra(&mut buffer, codec(policy).override_len())?;
                 let own = codec(policy).with_override(own).ok_or(CallError::Malformed)?;
-                Some((Box::new(own), self.extra(&mut [0], 1)?[0]))
+                Some((Box::new(own), self.numbers::<1>()?[0]))
             }
         };
         let codec = codec(policy_override.as_ref().map_or(policy, |(own, _)| own));
@@ -175,13 +165,12 @@ impl<'a> ReplyReader<'a> {
         Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark })
     }
 
-    /// Reads the end of a block, the step of a ban and the mark, as far as the code says that they
-    /// follow.
+    /// Reads the end of a block, the step of a ban and the mark, if the code announces them.
     #[cold]
     fn details(&mut self, code: u8, details: &mut [u64; 3]) -> Result<(), CallError> {
         let codes = [outcome::BLOCKED, outcome::BANNED, outcome::MARKED];
         for (detail, _) in details.iter_mut().zip(codes).filter(|(_, one)| code & one > 0) {
-            *detail = self.extra(&mut [0], 1)?[0];
+            [*detail] = self.numbers()?;
         }
         Ok(())
     }
@@ -204,7 +193,6 @@ impl<'a> ReplyReader<'a> {
         Ok(state.and_then(|state| codec.decode(state, others)))
     }
 
-    /// Reads the next extra doubles.
     fn extra<'p>(&mut self, buffer: &'p mut [u64], count: usize) -> Result<&'p [u64], CallError> {
         let buffer = buffer.get_mut(..count).ok_or(CallError::Malformed)?;
         doubles(&mut self.extra, buffer).ok_or(CallError::Malformed)
@@ -308,14 +296,14 @@ mod tests {
         let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED + outcome::MARKED;
         let values = reply(&[9., 1.], &[code], &more);
         let mut reply = ReplyReader::new(&values);
-        assert_eq!(reply.units(), Ok(3));
+        assert_eq!(reply.numbers(), Ok([3]));
         let entry = reply.next(&gcra()).unwrap();
         let own = TokenBucket::with_levels(Levels::full(7), 5, 1_000_000).unwrap();
         let own = Box::new(Policy::TokenBucket(own.with_limit(300)));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
         assert_eq!((entry.ban_step, entry.mark), (2, 7));
-        assert_eq!(reply.units(), Err(CallError::Malformed));
+        assert_eq!(reply.numbers::<1>(), Err(CallError::Malformed));
     }
 
     #[test]

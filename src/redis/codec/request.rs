@@ -10,17 +10,14 @@ use crate::protocol::{form, operation};
 use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
 use crate::time::Micros;
 
-/// A call in a batch.
 #[derive(Debug, Clone)]
 pub(crate) enum CallRequest {
     /// A take of this many units, by far the most frequent call.
     Take(u64),
-    /// Any other operation.
     Other(Box<Operation>),
 }
 
 impl CallRequest {
-    /// The cost of a take; `None` for other operations.
     fn cost(&self) -> Option<u64> {
         match self {
             Self::Take(cost) => Some(*cost),
@@ -28,12 +25,10 @@ impl CallRequest {
         }
     }
 
-    /// Whether this is a take of at least one unit.
     pub(crate) fn takes_units(&self) -> bool {
         self.cost().is_some_and(|cost| cost > 0)
     }
 
-    /// Whether this is a take of one unit.
     pub(crate) fn takes_one(&self) -> bool {
         self.cost() == Some(1)
     }
@@ -109,7 +104,6 @@ pub(crate) fn push_call(
     }
 }
 
-/// The script's code of an operation.
 fn operation_code(call: &CallRequest) -> u8 {
     match call {
         CallRequest::Take(_) => operation::TAKE,

@@ -50,7 +50,6 @@ impl Codec for SlidingCounter {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [ends_ms, current, previous, window_ms] = numbers(&mut state)?;
     let is_countable = state.is_empty() && window_ms > 0;

@@ -1,12 +1,9 @@
 //! The codec of `lua/sliding_log/general.lua`.
 
 use super::metadata::split;
-use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, StoredMetadata, decimal, push_double};
-use crate::algorithm::{Algorithm as _, LimitStatus, LogLimit, SlidingLog};
+use super::{Codec, KeySummary, STATUS_LEN, ScriptAlgorithm, StoredMetadata, decimal, push_double};
+use crate::algorithm::{Algorithm as _, LogLimit, SlidingLog};
 use crate::policy::Policy;
-
-/// The number of doubles of a limit's status.
-const STATUS_LEN: usize = 5;
 
 impl Codec for SlidingLog {
     fn algorithm(&self) -> ScriptAlgorithm {
@@ -36,8 +33,7 @@ impl Codec for SlidingLog {
         let policy = if !same_count {
             return None;
         } else if self.named_limits() > 0 {
-            // That of the override: the limiter's may have changed since, and may be longer than the
-            // override's windows.
+            // That of the override: the limiter's may be longer by now than the override's windows.
             Self::with_limits(&limits, Some(precision))
         } else {
             Self::new(limits[0].limit, limits[0].window, self.counts_refused())
@@ -48,22 +44,9 @@ impl Codec for SlidingLog {
     fn state_len(&self) -> usize {
         STATUS_LEN * self.limits().len()
     }
-
-    fn other_parameters_len(&self) -> usize {
-        0
-    }
-
-    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
-        let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
-        let status = |&[limit, remaining, retry_at, next_at, reset_at]: &[u64; STATUS_LEN]| {
-            LimitStatus { limit, capacity: limit, remaining, retry_at, next_at, reset_at, mark: 0 }
-        };
-        rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
-    }
 }
 
-/// Decodes a log entry: the units up to and including it, its own units, and the metadata, which
-/// only the newest entry has.
+/// A log entry: the units up to and including it, its own, and metadata (of the newest entry).
 fn entry(member: &[u8]) -> Option<(u64, u64, StoredMetadata)> {
     let (after, rest) = member.split_at_checked(7)?;
     let (units, rest) = rest.split_at_checked(4)?;

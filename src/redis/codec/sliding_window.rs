@@ -2,9 +2,9 @@
 
 use super::metadata::split;
 use super::{
-    Codec, KeySummary, ReplyState, ScriptAlgorithm, StoredMetadata, decimal, numbers, push_double,
+    Codec, KeySummary, STATUS_LEN, ScriptAlgorithm, StoredMetadata, decimal, numbers, push_double,
 };
-use crate::algorithm::{Algorithm as _, BucketLayout, LimitStatus, SlidingWindow};
+use crate::algorithm::{Algorithm as _, BucketLayout, SlidingWindow};
 use crate::policy::Policy;
 use crate::protocol::value::ELEMENT_SIZE;
 use crate::time::Micros;
@@ -34,24 +34,7 @@ impl Codec for SlidingWindow {
     }
 
     fn state_len(&self) -> usize {
-        5
-    }
-
-    fn other_parameters_len(&self) -> usize {
-        0
-    }
-
-    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
-        let &[limit, remaining, retry_at, next_at, reset_at] = state else { return None };
-        Some(ReplyState::Statuses(vec![LimitStatus {
-            limit,
-            capacity: limit,
-            remaining,
-            retry_at,
-            next_at,
-            reset_at,
-            mark: 0,
-        }]))
+        STATUS_LEN
     }
 }
 

@@ -23,12 +23,10 @@ pub enum RawValue {
     Items(Vec<Vec<u8>>),
 }
 
-/// Reads the summary of a string's state at a time.
 type ReadSummary = fn(&[u8], Micros) -> Option<KeySummary>;
 
 impl RawValue {
-    /// The summary of a state of this layout at the time `now`, in epoch microseconds; `None` if
-    /// the value is not such a state.
+    /// The summary of a state of this layout at the time `now`; `None` for any other value.
     #[must_use]
     pub fn summary(&self, layout: ScriptAlgorithm, now: Micros) -> Option<KeySummary> {
         let (value, read): (_, ReadSummary) = match (self, layout) {

@@ -59,7 +59,6 @@ impl Codec for IntervalBucket {
     }
 }
 
-/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [anchor, used, every, tokens, max_used] = numbers(&mut state)?;
     let lingers = match state {

@@ -22,11 +22,9 @@ use crate::redis::inline_io::read_ownership::ReadOwnership;
 #[cfg(unix)]
 use crate::redis::inline_io::socket::InlineSocket;
 
-/// The maximum number of requests in flight on a session. A distant server has many: one for each
-/// turn of the event loop in a round trip.
+/// The most requests in flight: a distant server has one for each turn of the event loop.
 pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
 
-/// The reason of a failure if the server does not answer.
 pub(crate) const NO_ANSWER: &str = "Redis does not answer";
 
 /// The address of a server.
@@ -78,17 +76,8 @@ pub enum CredentialsSource {
     Provider(Arc<dyn CredentialsProvider>),
 }
 
-impl fmt::Debug for CredentialsSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(credentials) => credentials.fmt(f),
-            Self::Provider(_) => f.write_str("Provider"),
-        }
-    }
-}
-
 /// The options for opening sessions to the servers of one store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connector {
     /// The credentials.
     pub credentials: CredentialsSource,
@@ -109,16 +98,13 @@ pub(crate) enum Handshake {
     Minimal,
 }
 
-/// The reason why a session could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// The server has closed the connection.
     Closed(String),
     Other(String),
 }
 
 impl OpenError {
-    /// The reason, with the address.
     pub(crate) fn at(self, address: &Address) -> Arc<str> {
         match self {
             Self::Closed(why) => format!(
@@ -149,7 +135,6 @@ impl Connector {
         self.open(address, Handshake::Full).await.map_err(|why| why.at(address))
     }
 
-    /// Opens a session with this handshake.
     pub(crate) async fn open(
         &self,
         address: &Address,
@@ -228,7 +213,6 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// Whether an error means that the connection has ended.
 pub(crate) fn is_closed(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped()
 }
@@ -250,8 +234,7 @@ impl SessionHandle {
         self.bound_failure.get().cloned().unwrap_or_else(|| error.to_string().into())
     }
 
-    /// Reads the available answers on this thread if the event loop owns the socket: the event
-    /// loop may be too busy to read them.
+    /// Reads available answers on this thread if the event loop owns the socket: it may be busy.
     pub(crate) fn read_available(&self) {
         let claimed = self.read_ownership.as_ref().filter(|ownership| ownership.is_claimed());
         let Some(ownership) = claimed else { return };
@@ -261,8 +244,7 @@ impl SessionHandle {
     }
 }
 
-/// One established socket to a server, past the TLS handshake and the Redis handshake. Dropping it
-/// closes the socket.
+/// One established socket, past the TLS and Redis handshakes. Dropping it closes the socket.
 pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
     tasks: Vec<JoinHandle<()>>,
@@ -277,8 +259,7 @@ impl Session {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // The sender enforces deadlines. A response timeout of the client would break healthy
-        // sessions.
+        // The sender enforces deadlines. A response timeout would break healthy sessions.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         // A request that found the client's queue full would lose its place in the order.
         let config = config.set_pipeline_buffer_size(MAX_IN_FLIGHT + 10);

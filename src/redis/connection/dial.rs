@@ -11,7 +11,6 @@ use tokio::time::sleep;
 /// The time after which the next address is tried as well (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Connects to a host: a name or an IP address.
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     first_connected(interleaved(lookup_host((host, port)).await?.collect())).await
 }

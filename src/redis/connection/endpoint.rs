@@ -16,27 +16,23 @@ use crate::redis::connection::connector::{
 };
 
 /// The server of a connection, and the options for connecting to it.
-#[derive(Debug)]
 pub struct Endpoint {
-    connector: Connector,
+    pub(crate) connector: Connector,
     discovery: Discovery,
     /// The handshake that the server accepts, as far as is known.
     handshake: Handshake,
 }
 
-#[derive(Debug)]
 enum Discovery {
     /// The server has this address, which the user has given. It must be a master.
     Fixed(Address),
     /// The node of a cluster has this address. It may be a replica: it answers with the owner of the
     /// slot. The second value connects to it if the first connector fails.
     Node(Address, Option<Box<Connector>>),
-    /// Sentinels report the address of the master. The second value is the master of the last
-    /// session.
+    /// Sentinels report the master's address. The second value is the last session's master.
     Sentinel(Box<SentinelClient>, Option<Address>),
 }
 
-/// A session whose server has passed a health check.
 pub(crate) struct CheckedSession {
     pub(crate) session: Session,
     pub(crate) handshake: Handshake,
@@ -76,11 +72,6 @@ impl Endpoint {
         Self { connector, discovery, handshake: Handshake::Full }
     }
 
-    /// The options for connecting.
-    pub(crate) fn connector(&self) -> &Connector {
-        &self.connector
-    }
-
     /// The fixed address, or the master of the last session.
     pub(crate) fn last_address(&self) -> Option<&Address> {
         match &self.discovery {
@@ -89,12 +80,10 @@ impl Endpoint {
         }
     }
 
-    /// Whether the address is fixed.
     pub(crate) fn is_fixed(&self) -> bool {
         !matches!(self.discovery, Discovery::Sentinel(..))
     }
 
-    /// Whether the server must be a master.
     pub(crate) fn needs_master(&self) -> bool {
         !matches!(self.discovery, Discovery::Node(..))
     }
@@ -108,8 +97,7 @@ impl Endpoint {
         }
     }
 
-    /// Opens a session to a server that passes a health check, with this key if there is one: see
-    /// [`check_health`].
+    /// Opens a session that passes [`check_health`], with this key if there is one.
     pub(crate) async fn connect(&mut self, key: Option<&[u8]>) -> Result<CheckedSession, Arc<str>> {
         let needs_master = self.needs_master();
         let Self { connector, discovery, handshake } = self;
@@ -153,8 +141,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the sentinels report another master than that of the last session. Never
-    /// completes for a fixed address.
+    /// Waits until the sentinels report another master. Never completes for a fixed address.
     pub(crate) async fn wait_for_failover(&mut self, traffic: &Traffic) {
         match &mut self.discovery {
             Discovery::Sentinel(sentinels, Some(last)) => {
@@ -165,7 +152,6 @@ impl Endpoint {
     }
 }
 
-/// An attempt to open a session.
 struct Attempt<'a> {
     connector: &'a Connector,
     handshake: &'a mut Handshake,
@@ -195,7 +181,6 @@ impl Attempt<'_> {
         opened.map_err(|why| why.at(address))
     }
 
-    /// Opens a session, and checks the health of its server.
     async fn open_checked(
         &self,
         address: &Address,

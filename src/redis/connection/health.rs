@@ -48,22 +48,18 @@ pub struct HealthOptions {
     pub idle_interval: Duration,
 }
 
-/// The result of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealthCheck {
     /// The server can run scripts. Contains its version, if the server reports it.
     Healthy(Option<String>),
     /// The server answers, but cannot run scripts now.
     Unhealthy(Arc<str>),
-    /// The server is a replica.
     Replica,
-    /// The session broke.
     Broken(Arc<str>),
 }
 
 impl HealthCheck {
-    /// The reason why no script can be sent to the server; `None` if it is healthy. A replica is
-    /// healthy where scripts need no master.
+    /// Why no script can be sent; `None` if healthy. A replica is, if scripts need no master.
     pub(crate) fn objection(self, needs_master: bool) -> Option<Arc<str>> {
         match self {
             Self::Healthy(_) => None,
@@ -84,8 +80,7 @@ pub(crate) async fn check_health(
     key: Option<&[u8]>,
 ) -> HealthCheck {
     let mut commands = redis::pipe();
-    // HELLO reports the role, even to users without permission for INFO. It does not report BUSY;
-    // PING does.
+    // HELLO reports the role, even to users without permission for INFO. PING reports BUSY.
     commands.cmd("PING");
     if handshake == Handshake::Full {
         commands.cmd("HELLO");
@@ -100,7 +95,6 @@ pub(crate) async fn check_health(
     }
 }
 
-/// Decodes the replies to the commands of a health check.
 pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
     let mut version = None;
     for reply in replies {
@@ -160,7 +154,6 @@ pub(crate) async fn check_configuration(
     }
 }
 
-/// Decodes the reply to INFO memory.
 pub(crate) fn warning_of(reply: &Value) -> Option<StoreWarning> {
     let info = match reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),

@@ -47,11 +47,11 @@
 mod connector;
 mod dial;
 mod endpoint;
+mod flush_request;
 mod health;
 mod nat_map;
 mod reconnector;
 mod reply_bound;
-mod request_handler;
 mod script_reply;
 mod sender;
 mod sentinel;
@@ -69,13 +69,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::sender::{Completion, PipelineRequest};
+use self::sender::{PendingRequest, ServerTraits};
 use crate::redis::batch::flush::Flush;
-use crate::redis::batch::script_call::ScriptResult;
-use crate::redis::connection::request_handler::{FlushHandler, ServerTraits};
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::time::Micros;
 
+pub(crate) use self::flush_request::FlushRequest;
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
 pub(crate) use crate::redis::connection::connector::{Session, SessionHandle};
@@ -90,6 +89,7 @@ pub(crate) use self::{
 };
 
 pub use self::endpoint::Endpoint;
+pub use self::flush_request::AnsweredCalls;
 pub use self::health::{Health, HealthOptions, ServerInfo, StoreWarning};
 pub use self::nat_map::NatMap;
 pub use self::sentinel::SentinelClient;
@@ -100,9 +100,8 @@ pub use crate::redis::connection::connector::{
 pub(crate) use crate::redis::inline_io::socket_handle::SocketHandle;
 
 /// A connection to one server. It reconnects until it is dropped.
-#[derive(Debug)]
 pub struct Connection {
-    requests: mpsc::UnboundedSender<PipelineRequest>,
+    requests: mpsc::UnboundedSender<PendingRequest>,
     sender: Arc<InlineTask>,
     runtime: Handle,
     state: watch::Receiver<ConnectionState>,
@@ -123,7 +122,7 @@ impl Connection {
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (reconnector, subscriber, health) = reconnector(endpoint, options, None, warn);
-        let state = subscriber.subscribe();
+        let state = subscriber.current.clone();
         let reconnecting = runtime.spawn(reconnector.run());
         let (sender, sending) = InlineTask::spawn(runtime, sender::run(incoming, subscriber));
         let (runtime, tasks) = (runtime.clone(), [reconnecting, sending]);
@@ -148,32 +147,25 @@ impl Connection {
         self.health.clone()
     }
 
-    /// Decides a flush after those of earlier calls. `on_answers` is called by the deadline, on
-    /// the runtime's thread or inside this call or [`read_inline`](Self::read_inline), with the
-    /// flush and one answer for each of its script calls.
+    /// Decides a flush after those of earlier calls. `on_answers` is called once, by the deadline,
+    /// on the runtime's thread or inside this call or [`read_inline`](Self::read_inline).
     ///
     /// [Stale](super::CallError::Stale) calls are sent again, before later requests, with the
     /// server's time. The difference between that time and `clock` is used for later calls.
     pub fn decide(
         &self,
         flush: Flush,
-        clock: impl Fn() -> Micros + Send + 'static,
+        clock: impl Fn() -> Micros + Send + Sync + 'static,
         deadline: Instant,
-        on_answers: impl FnOnce(&Flush, &[ScriptResult]) + Send + 'static,
+        on_answers: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
-        let server = Arc::clone(&self.server);
-        let (handler, script_calls) = FlushHandler::new(flush, clock, server, on_answers);
-        let completion = Completion::new(script_calls.len(), handler);
-        // Without a script call, dropping the completion completes it.
-        if !script_calls.is_empty() {
-            self.send(PipelineRequest { script_calls, deadline, completion });
+        let request = FlushRequest::new(flush, clock, deadline, on_answers);
+        if let Some(pending) = PendingRequest::new(request, &self.server) {
+            self.send(pending);
         }
     }
-}
 
-impl Connection {
-    /// The handle of the session's socket. `None` if there is no session, or if its socket does
-    /// not support inline I/O.
+    /// The session's socket. `None` without a session, or if its socket has no inline I/O.
     #[must_use]
     pub fn socket_handle(&self) -> Option<SocketHandle> {
         let ConnectionState::Up(session, id) = &*self.state.borrow() else { return None };
@@ -185,8 +177,7 @@ impl Connection {
     pub fn read_inline(&self, socket: &SocketHandle) {
         let Some(driver) = socket.driver.upgrade() else { return };
         let _timers = self.runtime.enter();
-        // If the runtime is polling the driver, skip: the event loop calls this again unless the
-        // runtime reads everything.
+        // If the runtime polls the driver, skip: unless it reads all, the event loop calls again.
         let Some(mut driver) = driver.try_lock() else { return };
         let mut sender = self.sender.try_lock();
         socket.read_ownership.on_readable(&mut driver);
@@ -196,7 +187,7 @@ impl Connection {
     }
 
     /// Queues a request, and writes it on this thread as far as possible without waiting.
-    fn send(&self, request: PipelineRequest) {
+    fn send(&self, request: PendingRequest) {
         let driver = match &*self.state.borrow() {
             ConnectionState::Up(session, _) => session.driver.upgrade(),
             ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,

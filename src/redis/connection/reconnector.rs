@@ -36,7 +36,6 @@ const RUN_INTERVAL: Duration = Duration::from_secs(1);
 /// A session that has passed no check for this long must be checked before its next use.
 const MAX_CHECK_AGE: Duration = Duration::from_secs(90);
 
-/// Keeps a healthy session open.
 pub(crate) struct Reconnector {
     endpoint: Endpoint,
     options: HealthOptions,
@@ -45,10 +44,8 @@ pub(crate) struct Reconnector {
     traffic: Arc<Traffic>,
 }
 
-/// A time without a healthy session.
 struct Outage {
     why: Arc<str>,
-    /// When the connection is down.
     down_at: Instant,
     /// The session that is in doubt, unless it has ended.
     session: Option<CheckedSession>,
@@ -181,8 +178,7 @@ impl Reconnector {
     }
 }
 
-/// Checks the health of a session until it passes. Never completes without a session, or if the
-/// session ends.
+/// Checks a session until it passes. Never completes if there is none or it ends.
 async fn recheck(
     session: Option<CheckedSession>,
     needs_master: bool,
@@ -240,7 +236,7 @@ mod tests {
         let (reconnector, mut state, _) = reconnector(endpoint, options, None, |_| {});
         drop(reconnector);
         let deadline = Instant::now() + Duration::from_secs(60);
-        let found = runtime.block_on(state.wait_until_up(deadline));
+        let found = runtime.block_on(state.wait_until_up(deadline, true));
         assert_eq!(found.err(), Some(ScriptFailure::Closed));
     }
 }

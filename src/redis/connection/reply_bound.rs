@@ -15,11 +15,9 @@ const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of values in a reply. A value of few bytes takes more memory.
 const MAX_VALUES: usize = 1_000_000;
 
-/// The reason why a stream has failed, if a reply was too large. The client library does not pass
-/// the reason on.
+/// Why a stream has failed if a reply was too large: the client library does not pass it on.
 pub(crate) type BoundFailure = Arc<OnceLock<Arc<str>>>;
 
-/// A stream that fails when a reply is too large.
 pub(crate) struct BoundedReplies<S> {
     stream: S,
     meter: ReplyMeter,
@@ -80,7 +78,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReplies<S> {
     }
 }
 
-/// A reply has more bytes or values than the bound.
 #[derive(Debug)]
 struct ReplyTooLarge;
 

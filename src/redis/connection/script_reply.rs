@@ -13,7 +13,6 @@ pub(crate) fn script_reply(reply: Reply) -> Result<Vec<ReplyValue>, String> {
     }
 }
 
-/// A server's error as the server sent it.
 pub(crate) fn error_text(error: &ServerError) -> String {
     error.details().map_or_else(|| error.code().into(), |why| format!("{} {why}", error.code()))
 }

@@ -6,8 +6,9 @@
 //! order.
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
@@ -17,11 +18,12 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::redis::batch::pending_calls::PendingCalls;
-use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
+use crate::redis::batch::script_call::{ScriptCall, ScriptFailure};
 use crate::redis::connection::connector::{MAX_IN_FLIGHT, SessionHandle};
-use crate::redis::connection::request_handler::RequestHandler;
+use crate::redis::connection::flush_request::FlushRequest;
 use crate::redis::connection::script_reply::script_reply;
-use crate::redis::connection::state::StateSubscriber;
+use crate::redis::connection::server_time::ServerTime;
+use crate::redis::connection::state::{StateSubscriber, queue_timeout};
 
 /// The pause before a retry of script calls that the server could not run.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -29,67 +31,34 @@ const RETRY_PAUSE: Duration = Duration::from_millis(25);
 /// The time that it takes to read an answer that is in the socket already.
 const READ_GRACE: Duration = Duration::from_millis(1);
 
-/// Script calls that are sent as one pipeline.
-#[derive(Debug)]
-pub(crate) struct PipelineRequest {
-    pub(crate) script_calls: Vec<ScriptCall>,
-    pub(crate) deadline: Instant,
-    pub(crate) completion: Completion,
+/// The properties of a server that its connection has found out.
+#[derive(Debug, Default)]
+pub(crate) struct ServerTraits {
+    pub(crate) time: ServerTime,
+    /// Whether a script call may have one key only: see [`Flush::by_key`].
+    pub(crate) has_one_key_per_script: AtomicBool,
 }
 
-/// Passes the answers to the request's handler, one for each script call. If it is dropped before
-/// that, every answer is [`ScriptFailure::Closed`].
-pub(crate) struct Completion {
-    /// The number of script calls.
-    expected: usize,
-    handler: Option<Box<dyn RequestHandler>>,
-}
-
-impl Completion {
-    pub(crate) fn new(expected: usize, handler: impl RequestHandler + 'static) -> Self {
-        Self { expected, handler: Some(Box::new(handler)) }
-    }
-
-    /// Passes the answers to the handler, and returns the script calls to send next.
-    fn resolve(&mut self, answers: Vec<ScriptResult>) -> Vec<ScriptCall> {
-        let Some(mut handler) = self.handler.take() else { return Vec::new() };
-        let next = handler.on_answers(answers);
-        if !next.is_empty() {
-            (self.expected, self.handler) = (next.len(), Some(handler));
-        }
-        next
-    }
-}
-
-impl Drop for Completion {
-    fn drop(&mut self) {
-        self.resolve(vec![Err(ScriptFailure::Closed); self.expected]);
-    }
-}
-
-impl fmt::Debug for Completion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completion").field("expected", &self.expected).finish_non_exhaustive()
-    }
-}
-
-/// A request that has unanswered script calls.
-struct PendingRequest {
+/// A flush with unanswered script calls, which are sent as one pipeline.
+pub(crate) struct PendingRequest {
     calls: PendingCalls,
-    deadline: Instant,
-    completion: Completion,
+    request: FlushRequest,
+    server: Arc<ServerTraits>,
 }
 
 impl PendingRequest {
-    fn new(PipelineRequest { script_calls, deadline, completion }: PipelineRequest) -> Self {
-        Self { calls: PendingCalls::new(script_calls), deadline, completion }
+    /// Prepares the script calls of an unsent flush. Without a script call, the flush is complete.
+    pub(crate) fn new(mut request: FlushRequest, server: &Arc<ServerTraits>) -> Option<Self> {
+        let has_one_key = server.has_one_key_per_script.load(Ordering::Relaxed);
+        let flush = mem::take(&mut request.flush);
+        request.flush = if has_one_key { flush.by_key() } else { flush.deduplicate() };
+        let calls = PendingCalls::new(request.script_calls(&server.time));
+        (!calls.is_answered()).then(|| Self { calls, request, server: Arc::clone(server) })
     }
 
-    /// Refreshes the request before it is sent for the first time.
     fn refreshed(mut self) -> Self {
-        let handler = self.completion.handler.as_mut();
-        if let Some(calls) = handler.and_then(|handler| handler.refresh()) {
-            self.calls.refresh(calls);
+        if self.request.is_out_of_date(&self.server.time) {
+            self.calls = PendingCalls::new(self.request.script_calls(&self.server.time));
         }
         self
     }
@@ -100,24 +69,32 @@ impl PendingRequest {
         self.complete()
     }
 
-    /// Completes the request if all script calls are answered. Returns it if some of them must be
-    /// sent again, or if its handler returns new script calls.
+    /// Completes the request if all script calls are answered. Returns it if some of its calls must
+    /// be sent again. Keys of several slots that the server does not take together are sent again
+    /// by key.
     fn complete(mut self) -> Option<Self> {
         if !self.calls.is_answered() {
             return Some(self);
         }
-        let next = self.completion.resolve(std::mem::take(&mut self.calls).into_answers());
-        if next.is_empty() {
+        let Self { calls, request, server } = &mut self;
+        request.answers.extend(mem::take(calls).into_answers());
+        if request.flush.retry_cross_slot(&request.answers) {
+            server.has_one_key_per_script.store(true, Ordering::Relaxed);
+            *calls = PendingCalls::new(request.flush.script_calls());
+        }
+        if calls.is_answered() && request.retry_stale(&server.time) {
+            *calls = PendingCalls::new(request.flush.script_calls());
+        }
+        if calls.is_answered() {
+            request.report();
             return None;
         }
-        self.calls = PendingCalls::new(next);
-        if Instant::now() < self.deadline {
+        if Instant::now() < request.deadline {
             return Some(self);
         }
         self.fail(&retry_timeout())
     }
 
-    /// The commands of the unanswered script calls.
     fn commands(&self) -> redis::Pipeline {
         let mut pipeline = redis::pipe();
         for index in self.calls.unanswered() {
@@ -140,18 +117,12 @@ pub(crate) fn command(call: &ScriptCall, sends_source: bool) -> Cmd {
     command
 }
 
-/// A request that was sent, the id of its session, and the replies.
+/// A request that was sent, the time, the id of its session, and the replies.
 struct RequestOutcome {
     pending: PendingRequest,
+    sent_at: Instant,
     session_id: u64,
-    replies: Result<Vec<Reply>, TransportError>,
-}
-
-/// The reason why a request has no replies.
-enum TransportError {
-    /// There was no answer by the deadline. Contains the time of sending.
-    TimedOut(Instant),
-    Broken(Arc<str>),
+    replies: Result<Vec<Reply>, ScriptFailure>,
 }
 
 async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) -> RequestOutcome {
@@ -160,7 +131,7 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     let mut connection = session.connection.clone();
     let sending = connection.send_packed_commands(&commands, 0, commands.len());
     tokio::pin!(sending);
-    let mut sent = timeout_at(pending.deadline, &mut sending).await;
+    let mut sent = timeout_at(pending.request.deadline, &mut sending).await;
     if sent.is_err() {
         // The answer may be in the socket: the event loop may have been too busy to read it.
         session.read_available();
@@ -168,15 +139,14 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     }
     let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
-        Ok(Err(error)) => Err(TransportError::Broken(session.reason(&error))),
-        Err(_) => Err(TransportError::TimedOut(sent_at)),
+        Ok(Err(error)) => Err(ScriptFailure::Broken(session.reason(&error))),
+        Err(_) => Err(ScriptFailure::TimedOut),
     };
-    RequestOutcome { pending, session_id, replies }
+    RequestOutcome { pending, sent_at, session_id, replies }
 }
 
-/// Sends requests until the connection is dropped.
 pub(crate) async fn run(
-    mut requests: mpsc::UnboundedReceiver<PipelineRequest>,
+    mut requests: mpsc::UnboundedReceiver<PendingRequest>,
     mut state: StateSubscriber,
 ) {
     // Unconstrained: a task's budget of 128 operations could stop the first poll of a future, so
@@ -187,14 +157,14 @@ pub(crate) async fn run(
     loop {
         if in_flight.is_empty() && !retries.is_empty() {
             if retries.iter().any(|pending| pending.calls.is_paused()) {
-                let deadlines = retries.iter().map(|pending| pending.deadline);
+                let deadlines = retries.iter().map(|pending| pending.request.deadline);
                 sleep_until(deadlines.fold(Instant::now() + RETRY_PAUSE, Instant::min)).await;
                 retries = fail_expired(retries);
             }
             let mut is_source_sent = false;
-            for mut pending in std::mem::take(&mut retries) {
-                match state.wait_until_up(pending.deadline).await {
-                    Ok(_) if Instant::now() >= pending.deadline => {
+            for mut pending in mem::take(&mut retries) {
+                match state.wait_until_up(pending.request.deadline, true).await {
+                    Ok(_) if Instant::now() >= pending.request.deadline => {
                         retries.extend(pending.fail(&retry_timeout()));
                     }
                     Ok((session, id)) => {
@@ -206,8 +176,8 @@ pub(crate) async fn run(
             }
         }
         let may_start = retries.is_empty() && in_flight.len() < MAX_IN_FLIGHT;
-        let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.deadline);
-        let retry_deadline = retries.iter().map(|pending| pending.deadline).min();
+        let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.request.deadline);
+        let retry_deadline = retries.iter().map(|pending| pending.request.deadline).min();
         tokio::select! {
             biased;
             Some(outcome) = in_flight.next(), if !in_flight.is_empty() => {
@@ -215,12 +185,12 @@ pub(crate) async fn run(
             }
             request = requests.recv(), if next.is_none() => match request {
                 Some(request) => {
-                    state.on_call(request.script_calls.iter().find_map(|call| call.keys.iter().next()));
-                    next = Some(PendingRequest::new(request));
+                    state.traffic.on_call(request.calls.first_key());
+                    next = Some(request);
                 }
                 None => return,
             },
-            found = next_session(&mut state, deadline, may_start), if next.is_some() => {
+            found = state.wait_until_up(deadline, may_start), if next.is_some() => {
                 let Some(pending) = next.take() else { continue };
                 match found {
                     Ok(_) if Instant::now() >= deadline => {
@@ -243,29 +213,11 @@ pub(crate) async fn run(
 /// Fails the requests whose deadline has passed before they could be sent again.
 fn fail_expired(retries: VecDeque<PendingRequest>) -> VecDeque<PendingRequest> {
     let now = Instant::now();
-    let fail = |pending: PendingRequest| match now < pending.deadline {
+    let fail = |pending: PendingRequest| match now < pending.request.deadline {
         true => Some(pending),
         false => pending.fail(&retry_timeout()),
     };
     retries.into_iter().filter_map(fail).collect()
-}
-
-/// Waits for the session of the next request. While the request may not start, this waits until
-/// its deadline, or until the connection is down.
-async fn next_session(
-    state: &mut StateSubscriber,
-    deadline: Instant,
-    may_start: bool,
-) -> Result<(SessionHandle, u64), ScriptFailure> {
-    if may_start {
-        return state.wait_until_up(deadline).await;
-    }
-    Err(state.wait_until_down(deadline).await.unwrap_or_else(queue_timeout))
-}
-
-/// The failure of a request that was queued until its deadline.
-fn queue_timeout() -> ScriptFailure {
-    ScriptFailure::Unavailable("too many requests were in flight".into())
 }
 
 /// The failure of script calls that have not run and could not be sent again before the deadline.
@@ -275,19 +227,18 @@ fn retry_timeout() -> ScriptFailure {
 
 /// Processes the replies, and returns the request if it must be sent again.
 fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<PendingRequest> {
-    let RequestOutcome { mut pending, session_id, replies } = outcome;
+    let RequestOutcome { mut pending, sent_at, session_id, replies } = outcome;
     let replies = match replies {
         Ok(replies) => {
-            state.on_answer();
+            state.traffic.on_answer();
             replies
         }
-        Err(TransportError::TimedOut(sent_at)) => {
-            state.report_unanswered(session_id, sent_at);
-            return pending.fail(&ScriptFailure::TimedOut);
-        }
-        Err(TransportError::Broken(why)) => {
-            state.report_broken(session_id);
-            return pending.fail(&ScriptFailure::Broken(why));
+        Err(failure) => {
+            match failure {
+                ScriptFailure::TimedOut => state.report_unanswered(session_id, sent_at),
+                _ => state.report_broken(session_id),
+            }
+            return pending.fail(&failure);
         }
     };
     for (index, reply) in pending.calls.unanswered().into_iter().zip(replies) {
@@ -299,7 +250,7 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
     if pending.calls.is_paused() {
         state.request_health_check();
     }
-    if Instant::now() + RETRY_PAUSE >= pending.deadline {
+    if Instant::now() + RETRY_PAUSE >= pending.request.deadline {
         pending.calls.fail_paused();
     }
     pending.complete()

@@ -1,6 +1,5 @@
 //! Redis Sentinel: finds the address of the master.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,6 @@ pub struct SentinelClient {
     nat_map: NatMap,
     /// The queries under way. A query may outlive its search: its session stays open.
     queries: FuturesUnordered<BoxFuture<'static, QueryOutcome>>,
-    /// The number of the latest search for the master.
     search: u64,
 }
 
@@ -41,12 +39,6 @@ struct QueryOutcome {
     sentinel: usize,
     search: u64,
     found: Result<(Session, Address), Arc<str>>,
-}
-
-impl fmt::Debug for SentinelClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SentinelClient").field("master", &self.master).finish_non_exhaustive()
-    }
 }
 
 impl SentinelClient {
@@ -65,7 +57,6 @@ impl SentinelClient {
         Self { nat_map, ..self }
     }
 
-    /// The number of sentinels.
     pub(crate) fn len(&self) -> usize {
         self.sentinels.len()
     }
@@ -124,21 +115,16 @@ impl SentinelClient {
         if std::mem::replace(&mut own.is_queried, true) {
             return;
         }
-        let query = Query {
-            connector: self.connector.clone(),
-            address: own.address.clone(),
-            master: self.master.clone(),
-        };
-        let (session, search) = (own.session.take(), self.search);
+        let (connector, address) = (self.connector.clone(), own.address.clone());
+        let (session, master, search) = (own.session.take(), self.master.clone(), self.search);
         let outcome = async move {
-            let found = query.run(session).await;
+            let found = query(&connector, &address, &master, session).await;
             QueryOutcome { sentinel, search, found }
         };
         self.queries.push(outcome.boxed());
     }
 
-    /// Waits until the sentinels report another master than `from`. Queries them less often while
-    /// there is no traffic.
+    /// Waits for another master than `from`. Queries less often while there is no traffic.
     pub(crate) async fn wait_for_failover(&mut self, from: &Address, traffic: Option<&Traffic>) {
         loop {
             match traffic {
@@ -154,38 +140,31 @@ impl SentinelClient {
     }
 }
 
-/// A query of one sentinel.
-struct Query {
-    connector: Connector,
-    address: Address,
-    master: String,
-}
-
-impl Query {
-    /// Queries on the open session. Opens a new one if that fails or takes long.
-    async fn run(&self, session: Option<Session>) -> Result<(Session, Address), Arc<str>> {
-        let Some(session) = session else { return self.connect().await };
-        let query = query_session(session, &self.master);
-        tokio::pin!(query);
-        match timeout(OPEN_SESSION_WAIT, &mut query).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) => self.connect().await,
-            Err(_) => tokio::select! {
-                Ok(found) = query => Ok(found),
-                found = self.connect() => found,
-            },
-        }
-    }
-
-    async fn connect(&self) -> Result<(Session, Address), Arc<str>> {
-        let session = self.connector.connect(&self.address).await?;
-        let late = |_| Arc::from(format!("{}: {NO_ANSWER}", self.address));
-        let query = query_session(session, &self.master);
-        timeout(self.connector.timeout, query).await.map_err(late)?
+/// Queries a sentinel on the open session. Opens a new one if that fails or takes long.
+async fn query(
+    connector: &Connector,
+    address: &Address,
+    master: &str,
+    session: Option<Session>,
+) -> Result<(Session, Address), Arc<str>> {
+    let connect = async || {
+        let session = connector.connect(address).await?;
+        let late = |_| Arc::from(format!("{address}: {NO_ANSWER}"));
+        timeout(connector.timeout, query_session(session, master)).await.map_err(late)?
+    };
+    let Some(session) = session else { return connect().await };
+    let query = query_session(session, master);
+    tokio::pin!(query);
+    match timeout(OPEN_SESSION_WAIT, &mut query).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(_)) => connect().await,
+        Err(_) => tokio::select! {
+            Ok(found) = query => Ok(found),
+            found = connect() => found,
+        },
     }
 }
 
-/// Queries the address of the master on this session.
 async fn query_session(mut session: Session, master: &str) -> Result<(Session, Address), Arc<str>> {
     let mut command = redis::cmd("SENTINEL");
     command.arg("get-master-addr-by-name").arg(master);
@@ -198,7 +177,6 @@ async fn query_session(mut session: Session, master: &str) -> Result<(Session, A
     Ok((session, master_of(reply, master)?))
 }
 
-/// Decodes the reply to SENTINEL get-master-addr-by-name.
 pub(crate) fn master_of(reply: Value, master: &str) -> Result<Address, Arc<str>> {
     match reply {
         Value::Array(words) => match &words[..] {

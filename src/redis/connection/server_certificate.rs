@@ -105,7 +105,6 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// Advice to the user about a refused certificate.
 pub(super) fn advice(error: &Error) -> Option<&'static str> {
     match error {
         // BadSignature: of an authority with the name of a trusted one.

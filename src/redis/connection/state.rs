@@ -1,7 +1,6 @@
 //! The state of a connection: its publisher, which the reconnector uses, and its subscribers, which
 //! send requests.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -29,19 +28,7 @@ pub(crate) enum ConnectionState {
     Down(Arc<str>),
 }
 
-impl fmt::Debug for ConnectionState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Up(_, id) => write!(f, "Up({id})"),
-            Self::Disconnected(why) => write!(f, "Disconnected({why})"),
-            Self::Down(why) => write!(f, "Down({why})"),
-        }
-    }
-}
-
-/// A report of the sender to the reconnector.
 pub(crate) enum SessionReport {
-    /// The session with this id broke.
     Broken(u64),
     /// A script call on the session with this id was not answered, nor was any other since then.
     Unanswered(u64),
@@ -49,13 +36,17 @@ pub(crate) enum SessionReport {
     Suspect,
 }
 
+/// The failure of a request that was queued until its deadline.
+pub(crate) fn queue_timeout() -> ScriptFailure {
+    ScriptFailure::Unavailable("too many requests were in flight".into())
+}
+
 /// Receives a connection's state, and sends reports to its reconnector.
 pub(crate) struct StateSubscriber {
-    current: watch::Receiver<ConnectionState>,
+    pub(crate) current: watch::Receiver<ConnectionState>,
     reports: mpsc::UnboundedSender<SessionReport>,
-    traffic: Arc<Traffic>,
-    /// The last session that was reported as broken. The reconnector may not have processed the
-    /// report yet.
+    pub(crate) traffic: Arc<Traffic>,
+    /// The last session reported as broken. The reconnector may not have seen the report yet.
     broken_session: Option<u64>,
 }
 
@@ -66,7 +57,6 @@ pub(crate) struct StatePublisher {
     pub(crate) warn: Box<dyn Fn(StoreWarning) + Send + Sync>,
 }
 
-/// The channels of a connection's state, health and reports.
 pub(crate) fn state_channels(
     traffic: Arc<Traffic>,
     warn: impl Fn(StoreWarning) + Send + Sync + 'static,
@@ -142,14 +132,16 @@ impl StateSubscriber {
         }
     }
 
-    /// Waits for a healthy session. Fails at the deadline, or as soon as the connection is down.
+    /// Waits for a healthy session. Fails at the deadline, or as soon as the connection is down. A
+    /// request that may not start waits for these in any case.
     pub(crate) async fn wait_until_up(
         &mut self,
         deadline: Instant,
+        may_start: bool,
     ) -> Result<(SessionHandle, u64), ScriptFailure> {
         let (broken, traffic, reports) = (self.broken_session, &self.traffic, &self.reports);
         let is_decided = |state: &ConnectionState| match state {
-            ConnectionState::Up(_, id) if Some(*id) == broken => false,
+            ConnectionState::Up(_, id) if Some(*id) == broken || !may_start => false,
             ConnectionState::Up(..) => {
                 let is_stale = traffic.is_stale();
                 if is_stale {
@@ -166,7 +158,8 @@ impl StateSubscriber {
             Ok(Ok(state)) => state,
             // The reconnector ends only when the connection is dropped.
             Ok(Err(_)) => return Err(ScriptFailure::Closed),
-            Err(_) => self.current(),
+            Err(_) if may_start => self.current(),
+            Err(_) => return Err(queue_timeout()),
         };
         match state {
             ConnectionState::Up(session, id) => Ok((session, id)),
@@ -176,52 +169,21 @@ impl StateSubscriber {
         }
     }
 
-    /// Waits until the connection is down, and returns the reason; `None` at the deadline.
-    pub(crate) async fn wait_until_down(&mut self, deadline: Instant) -> Option<ScriptFailure> {
-        let is_down = |state: &ConnectionState| matches!(state, ConnectionState::Down(_));
-        match timeout_at(deadline, self.current.wait_for(is_down)).await {
-            Ok(Ok(state)) => match &*state {
-                ConnectionState::Down(why) => Some(ScriptFailure::Unavailable(why.clone())),
-                _ => None,
-            },
-            Ok(Err(_)) => Some(ScriptFailure::Closed),
-            Err(_) => None,
-        }
-    }
-
-    /// Subscribes to the state of the connection.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<ConnectionState> {
-        self.current.clone()
-    }
-
-    /// Reports that the session with this id broke.
     pub(crate) fn report_broken(&mut self, id: u64) {
         self.broken_session = Some(id);
         self.report(SessionReport::Broken(id));
     }
 
-    /// Requests a health check now.
     pub(crate) fn request_health_check(&self) {
         self.report(SessionReport::Suspect);
     }
 
-    /// Reports that a script call that was sent at a time, on the session with this id, was not
-    /// answered by its deadline.
+    /// Reports that a call on this session, sent at this time, was not answered by its deadline.
     pub(crate) fn report_unanswered(&self, id: u64, sent_at: Instant) {
         self.report(match self.traffic.answered_at() < sent_at {
             true => SessionReport::Unanswered(id),
             false => SessionReport::Suspect,
         });
-    }
-
-    /// Records a call on a key.
-    pub(crate) fn on_call(&self, key: Option<&[u8]>) {
-        self.traffic.on_call(key);
-    }
-
-    /// Records an answer to a script.
-    pub(crate) fn on_answer(&self) {
-        self.traffic.on_answer();
     }
 
     fn report(&self, report: SessionReport) {

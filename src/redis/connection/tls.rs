@@ -96,7 +96,6 @@ impl Tls {
         Some(Self { server_name: None, ..self.clone() })
     }
 
-    /// Performs the TLS handshake on a stream to this host.
     pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         host: &str,

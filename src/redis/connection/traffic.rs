@@ -17,7 +17,6 @@ const FLOW_END: Duration = Duration::from_secs(1);
 /// If the process has not run for this long, its sessions may have ended without a notice.
 const SUSPENSION: Duration = Duration::from_secs(3);
 
-/// How often idle servers are checked.
 #[derive(Debug, Clone)]
 pub(crate) struct IdleChecks {
     /// The interval of the checks of all servers together.
@@ -27,14 +26,12 @@ pub(crate) struct IdleChecks {
 }
 
 impl IdleChecks {
-    /// The interval of the checks of one server.
     fn interval(&self) -> Duration {
         let servers = self.servers.load(Ordering::Relaxed).max(1);
         self.interval.saturating_mul(u32::try_from(servers).unwrap_or(u32::MAX))
     }
 
-    /// The pause before the next check, after this time without calls: `interval` while calls flow,
-    /// and then longer and longer.
+    /// The pause before the next check: `interval` while calls flow, longer with the time without.
     fn pause(&self, idle: Duration, interval: Duration) -> Duration {
         match idle < FLOW_END {
             true => interval,
@@ -43,15 +40,13 @@ impl IdleChecks {
     }
 }
 
-/// The traffic of a connection. The sender records it, and the reconnector reads it. Times are in
-/// milliseconds since `origin`.
+/// The sender records it, the reconnector reads it. Times are in milliseconds since `origin`.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     origin: Instant,
     idle_checks: IdleChecks,
     /// The last call; 0 if there was none.
     called_at: AtomicU64,
-    /// The last answer to a script.
     answered_at: AtomicU64,
     /// When the process last ran, by a clock that may stop while the machine is suspended, and by
     /// the time of the day, which does not stop.
@@ -80,7 +75,6 @@ impl Traffic {
         millis(self.origin.elapsed())
     }
 
-    /// Records a call on a key.
     pub(crate) fn on_call(&self, key: Option<&[u8]>) {
         let now = self.now().max(1);
         let before = self.called_at.swap(now, Ordering::Relaxed);
@@ -92,7 +86,6 @@ impl Traffic {
         }
     }
 
-    /// Records an answer to a script.
     pub(crate) fn on_answer(&self) {
         self.answered_at.store(self.now(), Ordering::Relaxed);
     }
@@ -143,7 +136,6 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time of the day, in epoch milliseconds.
 #[cfg(not(feature = "simulation"))]
 fn time_of_day() -> u64 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, millis)

@@ -6,7 +6,6 @@
 //! polls them itself: when it continues, the request is in the socket. The runtime does the rest:
 //! timers, connecting, and reading unless the event loop does it.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -22,18 +21,11 @@ use crate::sync::{AtomicWaker, Mutex, MutexGuard};
 /// `futures` wake it once more after they have polled everything. The runtime does the rest.
 const MAX_POLLS: usize = 4;
 
-/// A task of the runtime that another thread can poll, too. It ends when it is aborted or its
-/// future completes.
+/// A task that other threads can poll, too. It ends when aborted or when its future completes.
 pub(crate) struct InlineTask {
     /// `None` after the future has completed or panicked.
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     waker: Arc<TaskWaker>,
-}
-
-impl fmt::Debug for InlineTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InlineTask").finish_non_exhaustive()
-    }
 }
 
 /// Wakes the task on the runtime. While a guard exists, it only records the wake-up for the guard.
@@ -64,7 +56,6 @@ impl Wake for TaskWaker {
 }
 
 impl InlineTask {
-    /// Spawns a future on a runtime.
     pub(crate) fn spawn(
         runtime: &Handle,
         future: impl Future<Output = ()> + Send + 'static,
@@ -80,7 +71,6 @@ impl InlineTask {
         Arc::new(Self { future, waker: Arc::default() })
     }
 
-    /// The runtime's poll.
     pub(super) fn poll_on_runtime(&self, context: &mut Context<'_>) -> Poll<()> {
         self.waker.runtime.register(context.waker());
         // Other threads hold the lock only briefly.
@@ -108,7 +98,6 @@ impl InlineTask {
 }
 
 impl TaskWaker {
-    /// Polls the future once.
     fn poll_once(self: &Arc<Self>, future: &mut Option<BoxFuture<'static, ()>>) -> Poll<()> {
         self.state.fetch_and(!WOKEN, Ordering::AcqRel);
         // Take the future out, so that it is not polled again if it panics.
@@ -121,7 +110,6 @@ impl TaskWaker {
     }
 }
 
-/// Exclusive access to a task.
 pub(crate) struct PollGuard<'a> {
     /// `None` only while the guard is being dropped.
     future: Option<MutexGuard<'a, Option<BoxFuture<'static, ()>>>>,
@@ -129,7 +117,6 @@ pub(crate) struct PollGuard<'a> {
 }
 
 impl PollGuard<'_> {
-    /// Wakes the task.
     pub(crate) fn wake(&self) {
         self.waker.wake_by_ref();
     }

@@ -66,12 +66,10 @@ impl ReadOwnership {
         }
     }
 
-    /// Whether the event loop has claimed the socket.
     pub(crate) fn is_claimed(&self) -> bool {
         self.is_claimed.load(Ordering::SeqCst)
     }
 
-    /// Gives the socket back to the runtime.
     pub(crate) fn release(&self) {
         self.is_claimed.store(false, Ordering::SeqCst);
     }
@@ -84,7 +82,6 @@ impl ReadOwnership {
         driver.poll_while_woken();
     }
 
-    /// Makes the driver try to read.
     pub(crate) fn request_read(&self, driver: &InlineTask) {
         self.mark_readable();
         driver.wake();

@@ -60,9 +60,7 @@ macro_rules! impl_socket_stream {
 impl_socket_stream!(TcpStream, std::net::TcpStream);
 impl_socket_stream!(UnixStream, std::os::unix::net::UnixStream);
 
-/// A socket with its current owner.
 enum SocketOwner<S: SocketStream> {
-    /// The socket is registered with the runtime.
     Runtime(S),
     /// The event loop watches the socket.
     EventLoop(S::Unregistered),

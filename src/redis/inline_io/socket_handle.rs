@@ -7,7 +7,7 @@ use crate::redis::inline_io::read_ownership::ReadOwnership;
 
 /// A handle of a session's socket, for a caller that watches the socket in its own event loop. It
 /// does not keep the session open.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SocketHandle {
     pub(crate) read_ownership: Arc<ReadOwnership>,
     pub(crate) driver: Weak<InlineTask>,

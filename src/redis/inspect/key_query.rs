@@ -5,10 +5,8 @@ use redis::{ErrorKind, Pipeline, ServerErrorKind, Value};
 use crate::redis::codec::{RawValue, ScriptAlgorithm, layout_of};
 use crate::redis::inspect::StoredName;
 
-/// The result of reading a key.
 #[cfg_attr(feature = "fuzzing", derive(Debug))]
 pub(crate) enum KeyReport {
-    /// The key does not exist.
     Absent,
     /// The key has a value that no limiter writes.
     Foreign,
@@ -19,7 +17,6 @@ pub(crate) enum KeyReport {
     Stored(RawValue),
 }
 
-/// A key to read.
 pub(crate) struct KeyQuery {
     pub(crate) name: StoredName,
     /// The name as it is in Redis.

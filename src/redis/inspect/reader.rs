@@ -34,9 +34,7 @@ pub struct Inspector {
 enum InspectTarget {
     /// A server. It may turn out to be a node of a cluster.
     Server(Address),
-    /// The master that sentinels report.
     Master(Box<Endpoint>),
-    /// Nodes of a cluster.
     Cluster(Vec<Address>),
 }
 
@@ -67,7 +65,7 @@ impl Inspector {
     /// Reads from the server of a route. If it is a node of a cluster, reads from all masters.
     #[must_use]
     pub fn by_route(route: Endpoint) -> Self {
-        let access = route.connector().clone();
+        let access = route.connector.clone();
         let target = match route.last_address().filter(|_| route.is_fixed()) {
             Some(address) => InspectTarget::Server(address.clone()),
             None => InspectTarget::Master(Box::new(route)),
@@ -111,7 +109,7 @@ impl Inspector {
             InspectTarget::Cluster(seeds) => {
                 let seeds = seeds.clone();
                 let map = self.slot_map_from(&seeds).await?;
-                let masters = map.masters().to_vec();
+                let masters = map.masters.clone();
                 self.map = Some(map);
                 Ok((masters, true))
             }
@@ -123,9 +121,7 @@ impl Inspector {
     /// # Errors
     /// The reason why the master does not reply.
     pub async fn size(&mut self, master: &Address) -> Result<Option<u64>, Arc<str>> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("DBSIZE");
-        let replies = self.query(master, &pipeline, 1).await?;
+        let replies = self.query(master, redis::pipe().cmd("DBSIZE")).await?;
         let [Value::Int(size)] = &replies[..] else { return Ok(None) };
         Ok(u64::try_from(*size).ok())
     }
@@ -145,7 +141,7 @@ impl Inspector {
     ) -> Result<KeyPage, Arc<str>> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
-        let replies = self.query(master, &pipeline, 1).await?;
+        let replies = self.query(master, &pipeline).await?;
         let (cursor, names) = page_of(replies).map_err(|why| error_at(master, &why))?;
         let scanned = names.len();
         let mut owners = BTreeMap::new();
@@ -180,7 +176,11 @@ impl Inspector {
         let mut queries: Vec<_> =
             names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
         for _ in 0..MAX_MOVES {
-            for (owner, group) in self.by_owner(std::mem::take(&mut queries)).await? {
+            let mut groups: HashMap<Address, Vec<KeyQuery>> = HashMap::new();
+            for query in std::mem::take(&mut queries) {
+                groups.entry(self.owner(&query.encoded).await?).or_default().push(query);
+            }
+            for (owner, group) in groups {
                 let (page, moved) = self.read_at(&owner, group).await?;
                 all.now = all.now.max(page.now);
                 all.found.extend(page.found);
@@ -212,7 +212,7 @@ impl Inspector {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCOUNT").arg(name).arg(format!("({now}")).arg("+inf");
         pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
-        let replies = self.query(server, &pipeline, 2).await?;
+        let replies = self.query(server, &pipeline).await?;
         let [Value::Int(count), Value::Array(last)] = &replies[..] else { return Ok((0, 0)) };
         let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
         let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
@@ -234,7 +234,7 @@ impl Inspector {
         let owner = self.owner(name.as_bytes()).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(&name).arg(0).arg(-1).arg("WITHSCORES");
-        let replies = self.query(&owner, &pipeline, 1).await?;
+        let replies = self.query(&owner, &pipeline).await?;
         let [Value::Array(words)] = &replies[..] else { return Ok(Vec::new()) };
         let entries = words.as_chunks().0.iter().filter_map(|[text, used_until]| {
             let used_until = str::from_utf8(bytes(used_until)?).ok()?.parse::<f64>().ok()?;
@@ -249,8 +249,7 @@ impl Inspector {
         Ok(entries.into_iter().map(|(text, _)| text).collect())
     }
 
-    /// Reads keys from one server. Returns a page, and the queries for keys that have moved to
-    /// another node.
+    /// Reads keys from a server. Returns a page, and the queries for keys that have moved.
     async fn read_at(
         &mut self,
         address: &Address,
@@ -259,8 +258,7 @@ impl Inspector {
         let mut pipeline = redis::pipe();
         pipeline.cmd("TIME");
         queries.iter().for_each(|query| query.push_commands(&mut pipeline));
-        let count = 1 + queries.iter().map(KeyQuery::reply_count).sum::<usize>();
-        let mut replies = self.query(address, &pipeline, count).await?.into_iter();
+        let mut replies = self.query(address, &pipeline).await?.into_iter();
         let now = replies.next().as_ref().and_then(time);
         let now = now.ok_or("the server's reply to TIME is invalid")?;
         let (mut page, mut moved) = (KeyPage { now, ..KeyPage::default() }, Vec::new());
@@ -280,18 +278,6 @@ impl Inspector {
         Ok((page, moved))
     }
 
-    async fn by_owner(
-        &mut self,
-        queries: Vec<KeyQuery>,
-    ) -> Result<HashMap<Address, Vec<KeyQuery>>, Arc<str>> {
-        let mut groups: HashMap<Address, Vec<KeyQuery>> = HashMap::new();
-        for query in queries {
-            groups.entry(self.owner(&query.encoded).await?).or_default().push(query);
-        }
-        Ok(groups)
-    }
-
-    /// The server that has a key.
     async fn owner(&mut self, name: &[u8]) -> Result<Address, Arc<str>> {
         if self.map.is_none() {
             let (masters, is_cluster) = self.masters().await?;
@@ -303,16 +289,13 @@ impl Inspector {
         owner.cloned().ok_or_else(|| "no node of the cluster owns the key's slot".into())
     }
 
-    /// Asks the nodes of a cluster for the slot map, one after the other, until one replies with
-    /// it.
+    /// Asks the nodes of a cluster for the slot map, one after the other.
     async fn slot_map_from(&mut self, seeds: &[Address]) -> Result<SlotMap, Arc<str>> {
-        let known = self.map.iter().flat_map(|map| map.masters().to_vec());
+        let known = self.map.iter().flat_map(|map| map.masters.clone());
         let all: Vec<_> = known.chain(seeds.iter().cloned()).collect();
         let mut why: Arc<str> = "no node of the cluster is known".into();
         for address in all {
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("CLUSTER").arg("SLOTS");
-            match self.query(&address, &pipeline, 1).await {
+            match self.query(&address, redis::pipe().cmd("CLUSTER").arg("SLOTS")).await {
                 Ok(replies) => match SlotMap::read(&replies[0], &address) {
                     Some(map) => return Ok(map),
                     None => {
@@ -326,9 +309,7 @@ impl Inspector {
     }
 
     async fn is_of_cluster(&mut self, address: &Address) -> Result<bool, Arc<str>> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("HELLO");
-        let replies = self.query(address, &pipeline, 1).await?;
+        let replies = self.query(address, redis::pipe().cmd("HELLO")).await?;
         let Some(Value::Array(words)) = replies.first() else {
             let why = error_text(&replies[0], "its reply to HELLO is invalid");
             return Err(error_at(address, &why));
@@ -344,16 +325,15 @@ impl Inspector {
         &mut self,
         address: &Address,
         pipeline: &Pipeline,
-        replies: usize,
     ) -> Result<Vec<Value>, Arc<str>> {
         if !self.connections.contains_key(address) {
             let session = self.access.connect(self.nat_map.reachable(address)).await?;
             self.connections.insert(address.clone(), session);
         }
         let Some(session) = self.connections.get_mut(address) else { return Ok(Vec::new()) };
-        let sent = session.handle.connection.send_packed_commands(pipeline, 0, replies);
+        let sent = session.handle.connection.send_packed_commands(pipeline, 0, pipeline.len());
         match timeout(self.access.timeout, sent).await {
-            Ok(Ok(values)) if values.len() == replies => Ok(values),
+            Ok(Ok(values)) if values.len() == pipeline.len() => Ok(values),
             Ok(Ok(_)) => Err(error_at(address, INVALID_REPLY)),
             Ok(Err(error)) => {
                 self.connections.remove(address);
@@ -381,7 +361,6 @@ fn error_text(reply: &Value, otherwise: &str) -> String {
     }
 }
 
-/// Decodes the reply to SCAN.
 pub(crate) fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
     let reply = replies.into_iter().next().unwrap_or(Value::Nil);
     if let Value::Array(page) = &reply
@@ -393,7 +372,6 @@ pub(crate) fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String
     Err(error_text(&reply, INVALID_REPLY))
 }
 
-/// Decodes the reply to TIME.
 pub(crate) fn time(reply: &Value) -> Option<Micros> {
     let Value::Array(words) = reply else { return None };
     let number = |word| str::from_utf8(bytes(word)?).ok()?.parse::<u64>().ok();

@@ -28,8 +28,7 @@ impl StoredName {
         Self::with_rest(policy, tag, rest)
     }
 
-    /// Parses the name of the key that stores the holds of a key; `None` for any other name. It has
-    /// no policy and no tag of an algorithm.
+    /// Parses a hold key's name, which has no policy and no tag; `None` for any other name.
     #[must_use]
     pub fn read_holds(prefix: &str, name: &[u8]) -> Option<Self> {
         let rest = str::from_utf8(name).ok()?.strip_prefix(holds_head(prefix).as_str())?;
@@ -48,8 +47,7 @@ impl StoredName {
         Some(Self { policy: policy.to_owned(), tag: tag.to_owned(), key, own_tag, shares_tag })
     }
 
-    /// The prefix of a policy's key, the policy's name and the tag of its algorithm; `None` for any
-    /// other name.
+    /// The prefix, the policy's name and the algorithm's tag; `None` for any other name.
     #[must_use]
     pub fn owner(name: &[u8]) -> Option<(&str, &str, &str)> {
         parts(name).map(|(prefix, policy, tag, _)| (prefix, policy, tag))

@@ -141,8 +141,8 @@ impl SlidingWindow {
         buckets.entries.back().is_none_or(is_own)
     }
 
-    /// Moves all units that count into the bucket of now, if a clock step or a version with much
-    /// wider buckets left an entry further ahead than a window and a bucket.
+    /// Moves all units that count into the bucket of now, if an entry is further ahead than a window
+    /// and a bucket: the clock was set back, or a policy with much wider buckets wrote it.
     fn repair(&self, buckets: &mut Buckets, now: Micros) {
         let own_end = self.start(now) + self.width;
         if buckets.entries.back().is_some_and(|newest| newest.time > own_end + self.span) {

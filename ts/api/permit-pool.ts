@@ -31,7 +31,7 @@ export class PermitPool {
   #checkMs = Number.POSITIVE_INFINITY
   #isClosed = false
   #passesInTick = 0
-  /** The requests under way of calls without a permit. */
+  /** The number of requests under way for calls that have no permit yet. */
   #requests = 0
   /** Called by the last of them, once the pool is closed. */
   #onLastRequest: (() => void) | undefined

@@ -23,7 +23,7 @@ interface Slot extends Linked<Slot> {
   timer?: PlatformTimer | undefined
 }
 
-/** The waits for one key, tier and cost, and as many slots, both in the order of the slots. */
+/** The waits for one key, tier and cost, and their slots. The first wait gets the first slot. */
 interface SlotQueue {
   readonly waits: LinkedList<PendingWait>
   readonly slots: LinkedList<Slot>

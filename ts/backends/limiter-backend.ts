@@ -36,7 +36,7 @@ export interface LimiterBackend {
   /** {@link take} for several keys, each decided separately, in order. */
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults | Promise<TakeManyResults>
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
-  /** Takes units as of the first time at which all policies, which are rates, admit them, if that is near enough. */
+  /** Takes units in advance, for the first time at which all policies admit them. The policies are rates. */
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
   /**
    * Opens a limiter on the same keys whose policies have other numbers.

@@ -39,7 +39,7 @@ export interface RefundOperation extends Charge {
   readonly kept: number
 }
 
-/** Cancels scheduled slots, unless a later slot is scheduled. The resulting units are 1 if it did. */
+/** Cancels scheduled slots, unless a later slot is scheduled. The result has 1 unit if the slots were cancelled. */
 export interface CancelScheduled {
   readonly kind: 'cancelScheduled'
   /** The origin of the decision that scheduled them. */
@@ -91,7 +91,7 @@ export interface SettleOperation extends KnownHold {
   readonly charges: readonly Charge[]
 }
 
-/** Moves the end of a reservation. The resulting units are 1 if it did. */
+/** Moves the end of a reservation. The result has 1 unit if the end was moved. */
 export interface RenewOperation extends KnownHold {
   readonly kind: 'renew'
   /** The time from now to the new end. */
@@ -108,7 +108,7 @@ export interface AcquireOperation {
   readonly waitedUs: number
 }
 
-/** Ends or renews a permit. The resulting units are 1 if it was held. */
+/** Ends or renews a permit. The result has 1 unit if the permit was held. */
 export interface PermitOperation {
   readonly kind: 'release' | 'renewPermit'
   /** The origin of the decision that gave the permit. */

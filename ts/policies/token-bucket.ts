@@ -109,7 +109,7 @@ export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
     const { units, every } = scale.rateOf(refill.tokens, refill.every)
     return {
       capacity: scale.nonZeroUnitsOf('capacity', capacity),
-      // Interval refills come at once: fewer refills of the full size would exceed the share.
+      // A refill adds its tokens at once: half the share gets half of each refill, not every other one.
       refill:
         refillMode === 'interval'
           ? { tokens: scale.nonZeroUnitsOf('refill.tokens', refill.tokens), every: refill.every }

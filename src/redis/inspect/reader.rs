@@ -220,8 +220,8 @@ impl Inspector {
         Ok((u64::try_from(*count).unwrap_or(0) / 2, ends))
     }
 
-    /// Reads the policy texts that limiters have registered for a prefix and still use at the time
-    /// `now`, or the last one of earlier; none if the user may not.
+    /// Reads the policy texts of the limiters of a prefix: those in use at the time `now`, or the one
+    /// that was used last; none if the user lacks the right.
     ///
     /// # Errors
     /// The reason why the server does not reply.

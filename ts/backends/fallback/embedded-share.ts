@@ -19,8 +19,8 @@ const MAX_KEYS = 1_000_000
  * The embedded store as a fallback: it enforces a share of a limiter's numbers in this process. All limiters
  * of one prefix on one server share their counts, in all threads, for the lifetime of the process.
  *
- * A cost that the share could never admit, and the limiter's own numbers could, is left undecided: the
- * call is refused as by `onStoreFailure: 'refuse'`.
+ * A call whose cost is above the share, but not above the limiter's own limit, is refused as by
+ * `onStoreFailure: 'refuse'`: the store may admit it later.
  */
 export class EmbeddedShare implements FallbackResponder {
   readonly #backend: MemoryBackend

@@ -31,9 +31,8 @@ export type NotPromise = object & { readonly then?: never }
 /** The options for contexts that are not HTTP, such as GraphQL and WebSockets, and for the scope. */
 export interface NestContextOptions {
   /**
-   * Returns the request of a context that is not HTTP: of a GraphQL resolver the HTTP request, of a WebSocket gateway
-   * the client's socket. The decision is attached to it, each one in place of the one before. Its `ip` is the default
-   * key. Not called for HTTP. Default: such a context is an error.
+   * Returns the request behind a context that is not HTTP: for a GraphQL resolver the HTTP request, for a WebSocket
+   * gateway the client's socket. The latest decision is attached to it. Its `ip` is the default key. Not called for HTTP. Default: such a context is an error.
    */
   readonly requestOf?: (context: ExecutionContext) => NotPromise
   /**

@@ -133,7 +133,7 @@ export class ClientFlushTransport {
    */
   #readyFlushes(): PendingFlush[] {
     const ready: PendingFlush[] = []
-    /** By key: the ready flush that has it, or `undefined` if a flush has it that is not ready. */
+    /** By key: the flush with calls on it; `undefined` if that flush is not ready to be sent. */
     const owners = new Map<string, PendingFlush | undefined>()
     for (const pending of this.#pending) {
       const { keys, state } = pending.sent

@@ -1,4 +1,4 @@
-/** The array itself if it has the index, or a copy that has. */
+/** The array, or a larger copy if it has no such index. */
 export function grown<A extends Float64Array | Uint8Array | Uint32Array>(array: A, index: number): A {
   if (index < array.length) {
     return array

@@ -149,7 +149,7 @@ function keysTable({ keys, refusedKeys }: PolicyReport, paint: Paint, columns?: 
     refusedKeys > keys.length
       ? `  and ${counted(refusedKeys - keys.length, 'key')} more; --top sets how many are listed\n`
       : ''
-  // Too narrow: the times go first, then the worst minute.
+  // In a narrow terminal the times are left out first, then the worst minute.
   return table([head, ...rows], { columns, cut: [0], omit: [5, 4, 6, 7] }) + more
 }
 

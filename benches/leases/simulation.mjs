@@ -1,12 +1,14 @@
 /** One simulation: processes with their own leases, over one store. */
-import { leasedPolicySet } from '../../dist/backends/local/leased-policies.js'
-import { LocalBackend } from '../../dist/backends/local/local-backend.js'
-import { localOptionsOf } from '../../dist/backends/local/local-options.js'
 import { gcra, MemoryStore } from '../../dist/index.mjs'
-import { policySetOf } from '../../dist/policies/policy-set.js'
+import shared from '../../dist/shared.js'
 import { VirtualTime } from '../../simulation/calls/virtual-time.mjs'
 import { DelayedStore } from './delayed-store.mjs'
 import { processesOf } from './demand.mjs'
+
+const { leasedPolicySet } = shared['backends/local/leased-policies']
+const { LocalBackend } = shared['backends/local/local-backend']
+const { localOptionsOf } = shared['backends/local/local-options']
+const { policySetOf } = shared['policies/policy-set']
 
 /** The time after the last call in which all answers arrive. */
 const REST_MICROS = 1e6

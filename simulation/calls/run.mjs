@@ -1,6 +1,6 @@
 /** One run: plays the scenario of a seed in virtual time, and checks what came of it. */
-import { BoundedMap } from '../../dist/backends/local/bounded-map.js'
-import { engine } from '../../dist/wasm/engine/engine.js'
+import shared from '../../dist/shared.js'
+import wasm from '../../dist/wasm/engine.js'
 import { fixedWindow, RateLimiter, RedisStore } from '../../dist/wasm/index.mjs'
 import { checkCounted, checkLaw, checkSettled, checkSlots } from './checks.mjs'
 import { Oracle } from './oracle.mjs'
@@ -8,6 +8,9 @@ import { Random } from './random.mjs'
 import { scenarioOf } from './scenario.mjs'
 import { SimulatedProcess } from './simulated-process.mjs'
 import { World } from './world.mjs'
+
+const { BoundedMap } = shared['backends/local/bounded-map']
+const { engine } = wasm['wasm/engine/engine']
 
 /** The time without faults in which the connections recover, and that in which all calls are decided. */
 const [RECOVERY_MS, HEALTHY_MS] = [1_000, 400]

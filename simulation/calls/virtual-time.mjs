@@ -1,5 +1,7 @@
 /** A clock with events, in the place of the timers of the package. */
-import { timers } from '../../dist/platform/timers.js'
+import shared from '../../dist/shared.js'
+
+const { timers } = shared['platform/timers']
 
 /** The store's clock at time 0. Such a number of milliseconds has exact microseconds. */
 const START_MS = 1e9

@@ -145,7 +145,9 @@ export type Renewal =
 export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
-   * A reservation that is not settled before `expiresIn` counts as spent. See `docs/operations.md#reserve`.
+   * A reservation that is not settled before `expiresIn` counts as spent.
+   *
+   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
    * @param units - The estimate: a whole number from 1.
    *

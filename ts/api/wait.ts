@@ -42,12 +42,11 @@ export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
 /** The methods of a limiter whose policies are all `gcra`, `leakyBucket` or continuous `tokenBucket`. */
 export interface Waits<K = string, N extends string = 'default', T extends string = never> {
   /**
-   * Takes units at the first time at which they fit, its *slot*, and resolves then. Slots come in the order in
-   * which the store decides the calls of all processes.
+   * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
+   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWaitMs`, the key is blocked or the cost can
+   * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
    *
-   * Rejects at once with `WAIT_TOO_LONG` if the slot is further away than `maxWaitMs`, the key is blocked or
-   * the cost can never fit; and with `INVALID_OPTION` under a policy that is not a rate. See
-   * `docs/operations.md#wait` for aborting, closing and the order of calls.
+   * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
    *
    * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
    * microsecond precision.

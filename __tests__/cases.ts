@@ -1,5 +1,5 @@
 /**
- * The cases of a property test: their number and their seed. In Rust, `engine-tests/cases.rs` has
+ * The cases of a property test: their number and their seed. In Rust, `tests/engine/cases.rs` has
  * the number, and `.cargo/config.toml` the seed.
  */
 

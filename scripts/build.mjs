@@ -22,7 +22,7 @@ import { fingerprint, ROOT } from './content.mjs'
 const STAMPS = join(ROOT, 'target', 'build')
 
 /** The engine's sources, for the addon and for WebAssembly. */
-const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua']
+const ENGINE = ['Cargo.toml', 'Cargo.lock', 'scripts/build.rs', 'src', 'lua']
 
 /**
  * The parts in build order: the files or folders that a part is built from, its result files, and
@@ -45,7 +45,7 @@ const PARTS = {
     title: 'dist/',
     // WebAssembly is bundled if it has been built.
     sources: [
-      ...['ts', 'wasm', 'native.js', 'native.d.ts', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
+      ...['ts', 'wasm', 'native.js', 'native.d.ts', 'package.json'],
       ...['scripts/bundle.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
     ],
     results: () => ['dist/index.js', 'dist/cli/main.js'],

@@ -1,7 +1,7 @@
 /**
  * Checks the code of others: `npm run check:supply -- [--offline]`.
  *
- * - The crates of every Cargo.lock: advisories, licences, sources, against deny.toml. It needs
+ * - The crates of every Cargo.lock: advisories, licences, sources, against .cargo/deny.toml. It needs
  *   `cargo install cargo-deny --locked`, and downloads the advisories from GitHub.
  * - The packages of every package-lock.json, against the advisories of npm's registry. A finding in
  *   a dependency of users fails at any level. Others fail from `high` on: users are not affected, so
@@ -23,7 +23,7 @@ const checks = folders('Cargo.lock').map((folder) => {
     '--manifest-path',
     join(ROOT, folder, 'Cargo.toml'),
     '--config',
-    join(ROOT, 'deny.toml'),
+    join(ROOT, '.cargo', 'deny.toml'),
     '--locked',
   ]
   return ['.', 'cargo', 'deny', ...manifest, 'check', ...kinds]

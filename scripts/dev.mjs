@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
-const WATCHED = ['src', 'lua', 'ts', '__tests__', 'engine-tests']
+const WATCHED = ['src', 'lua', 'ts', '__tests__', 'tests/engine']
 const SOURCE = /\.(rs|lua|m?ts|mjs|cjs)$/
 const ENGINE = /^(src|lua)\//
 
@@ -63,8 +63,8 @@ async function check(files) {
   if (isEngine && !(await run('cargo', ['test', '--quiet', '--lib']))) {
     return false
   }
-  if (files.every((file) => file.startsWith('engine-tests/'))) {
-    const modules = files.map((file) => file.replace(/^engine-tests\/|\.rs$/g, '').replaceAll('/', '::'))
+  if (files.every((file) => file.startsWith('tests/engine/'))) {
+    const modules = files.map((file) => file.replace(/^tests\/engine\/|\.rs$/g, '').replaceAll('/', '::'))
     return run('cargo', ['test', '--quiet', '--test', 'engine', '--', ...modules])
   }
   // TypeScript loads the engine through ts/backends/addon.ts.

@@ -1,12 +1,12 @@
 /**
- * Fuzzes the decoders and the engine: see fuzz/README.md.
+ * Fuzzes the decoders and the engine: see tests/fuzz/README.md.
  *
  *     npm run fuzz -- TARGET --seconds N     one target; what it finds stays in its corpus
  *     npm run fuzz -- --list                 the targets
  *     npm run fuzz -- --replay [--seconds N] every target over its corpus, and then for N seconds
  *     npm run fuzz -- TARGET FILE            one input, such as one that failed
  *     npm run fuzz -- --minimize [TARGET]    drops the inputs of a corpus that reach nothing of their own
- *     npm run fuzz -- --checks               format, lint and types of fuzz/
+ *     npm run fuzz -- --checks               format, lint and types of tests/fuzz/
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util'
 import { build } from './build.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
-const FOLDER = join(ROOT, 'fuzz')
+const FOLDER = join(ROOT, 'tests', 'fuzz')
 const WORK = join(ROOT, 'target', 'fuzz')
 const NODE_TARGETS = join(FOLDER, 'node', 'targets')
 

@@ -1,5 +1,5 @@
 /**
- * Plays the Redis path in virtual time: see simulation/README.md.
+ * Plays the Redis path in virtual time: see tests/simulation/README.md.
  *
  *     npm run simulate -- --seeds 10000 [--from N]   many seeds; prints those that fail
  *     npm run simulate -- --seed 17                  one seed; prints what happens
@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from './build.mjs'
 
 // Cargo reads the settings of this folder only if it runs in it.
-const FOLDER = join(dirname(dirname(fileURLToPath(import.meta.url))), 'simulation')
+const FOLDER = join(dirname(dirname(fileURLToPath(import.meta.url))), 'tests', 'simulation')
 
 const args = process.argv.slice(2)
 const at = args.indexOf('--part')

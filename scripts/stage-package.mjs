@@ -98,11 +98,11 @@ function stageMain(folder, manifest, platforms) {
 
 /** The playground, which `npx tollgate playground` serves. Its page needs packages of its own to build. */
 function stagePlayground(folder, tag) {
-  install('playground/view')
+  install('examples/playground/view')
   const links = options.repository === undefined ? [] : ['--docs', `${options.repository}/blob/${tag}/docs/*.md`]
-  const words = [join(ROOT, 'playground', 'build.mjs'), folder, ...links]
+  const words = [join(ROOT, 'examples', 'playground', 'build.mjs'), folder, ...links]
   execFileSync('node', words, { stdio: ['ignore', 'ignore', 'inherit'] })
-  cpSync(join(ROOT, 'playground', 'serve.mjs'), join(folder, 'serve.mjs'))
+  cpSync(join(ROOT, 'examples', 'playground', 'serve.mjs'), join(folder, 'serve.mjs'))
 }
 
 /**

@@ -110,7 +110,7 @@ function checkSteps() {
 function quickSteps() {
   const groups = GROUPS.filter(({ isQuick }) => isQuick)
   const tests = groups.flatMap(({ tests }) => tests)
-  const reads = [...ENGINE, 'engine-tests']
+  const reads = [...ENGINE, 'tests/engine']
   return [
     ...checkSteps(),
     ...systemSteps(groups),
@@ -184,7 +184,7 @@ function systemSteps(groups) {
 
 function clippyStep(name, args) {
   const command = `cargo clippy ${args} -- -D warnings`
-  return { name, command, env: CARGO_ENV, lock: 'cargo', reads: [...ENGINE, 'engine-tests', 'benches', 'clippy.toml'] }
+  return { name, command, env: CARGO_ENV, lock: 'cargo', reads: [...ENGINE, 'tests/engine', 'tests/benches'] }
 }
 
 function typesStep(folder) {

@@ -42,7 +42,7 @@ mod node;
 #[cfg(any(feature = "wasm", feature = "wasm-redis"))]
 mod wasm;
 
-/// What `fuzz/` calls and no binding exports (feature `fuzzing`).
+/// What `tests/fuzz/` calls and no binding exports (feature `fuzzing`).
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     pub use crate::redis::fuzzing as redis;

@@ -1,7 +1,7 @@
 /** The playground guides its reader: results come first, advice is shown, and the focus is never lost. */
 import type { Page } from 'playwright-core'
-import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
-import { SHAPES } from '../../playground/model/traffic.js'
+import { hashOf, policyOf, trafficOf } from '../../examples/playground/model/state.js'
+import { SHAPES } from '../../examples/playground/model/traffic.js'
 import { gcra } from '../../ts/index.js'
 import { callsOf, nativeCounts } from '../playground/addon.js'
 import { Site, settled, shownCounts, type Visit } from './site.js'

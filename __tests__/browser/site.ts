@@ -40,8 +40,8 @@ export class Site {
    */
   static async start(): Promise<Site> {
     const folder = join(ROOT, 'target', 'playground', `site-${process.pid}`)
-    execFileSync(process.execPath, ['playground/build.mjs', folder], { cwd: ROOT })
-    const server = spawn(process.execPath, ['playground/serve.mjs', '0', folder], { cwd: ROOT, stdio: 'pipe' })
+    execFileSync(process.execPath, ['examples/playground/build.mjs', folder], { cwd: ROOT })
+    const server = spawn(process.execPath, ['examples/playground/serve.mjs', '0', folder], { cwd: ROOT, stdio: 'pipe' })
     const [line] = await once(server.stdout, 'data')
     return new Site(String(line).trim(), folder, server, await startBrowser())
   }

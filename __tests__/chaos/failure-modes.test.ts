@@ -1,7 +1,7 @@
 /** docs/failure-modes.md and `npm run chaos` have the same faults. */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { FAULTS } from '../../chaos/faults/all.js'
+import { FAULTS } from '../../tests/chaos/faults/all.js'
 
 const PAGE = readFileSync(join(dirname(dirname(__dirname)), 'docs/failure-modes.md'), 'utf8')
 

@@ -1,10 +1,10 @@
 /** The chaos checks detect violations: a check that cannot fail proves nothing. */
-import { admissions } from '../../chaos/admission.js'
-import type { Pace } from '../../chaos/fault.js'
-import type { LoadReport, Unit } from '../../chaos/load.js'
-import { LoopDelay } from '../../chaos/loop-delay.js'
-import { GRACE_MS, judged, type Measured, TIMEOUT_MS, underLoad } from '../../chaos/scene.js'
-import { RATE, WINDOW } from '../../chaos/traffic.js'
+import { admissions } from '../../tests/chaos/admission.js'
+import type { Pace } from '../../tests/chaos/fault.js'
+import type { LoadReport, Unit } from '../../tests/chaos/load.js'
+import { LoopDelay } from '../../tests/chaos/loop-delay.js'
+import { GRACE_MS, judged, type Measured, TIMEOUT_MS, underLoad } from '../../tests/chaos/scene.js'
+import { RATE, WINDOW } from '../../tests/chaos/traffic.js'
 import { until } from '../servers/until.js'
 import { VirtualLoop } from './virtual-loop.js'
 

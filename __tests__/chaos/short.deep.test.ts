@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { FAULTS } from '../../chaos/faults/all.js'
-import type { Result } from '../../chaos/report.js'
+import { FAULTS } from '../../tests/chaos/faults/all.js'
+import type { Result } from '../../tests/chaos/report.js'
 
 const ROOT = dirname(dirname(__dirname))
 
@@ -12,13 +12,17 @@ let folder: string
 
 /** Runs the built `npm run chaos`. */
 function chaos(...words: string[]) {
-  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/main.js'), ...words], { encoding: 'utf8' })
+  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/tests/chaos/main.js'), ...words], {
+    encoding: 'utf8',
+  })
 }
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-chaos-'))
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
-  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'chaos/tsconfig.json')], { encoding: 'utf8' })
+  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'tests/chaos/tsconfig.json')], {
+    encoding: 'utf8',
+  })
   expect(built.stdout).toBe('')
 })
 

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { BOUNDS } from '../../chaos/soak/flatness.js'
-import type { SoakRecord } from '../../chaos/soak/record.js'
+import { BOUNDS } from '../../tests/chaos/soak/flatness.js'
+import type { SoakRecord } from '../../tests/chaos/soak/record.js'
 
 const ROOT = dirname(dirname(__dirname))
 
@@ -12,7 +12,9 @@ let folder: string
 
 /** Runs the built `npm run soak`. */
 function soak(...words: string[]) {
-  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/soak/main.js'), ...words], { encoding: 'utf8' })
+  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/tests/chaos/soak/main.js'), ...words], {
+    encoding: 'utf8',
+  })
 }
 
 function record(): SoakRecord {
@@ -22,7 +24,9 @@ function record(): SoakRecord {
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-soak-'))
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
-  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'chaos/tsconfig.json')], { encoding: 'utf8' })
+  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'tests/chaos/tsconfig.json')], {
+    encoding: 'utf8',
+  })
   expect(built.stdout).toBe('')
 })
 

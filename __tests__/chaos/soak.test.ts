@@ -1,10 +1,10 @@
 /** The checks of `npm run soak` find leaks and violations. `soak.deep.test.ts` runs it for minutes. */
 import { spawnSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
-import { Calls } from '../../chaos/soak/calls.js'
-import { CHECKED_NAMES, LawCheck } from '../../chaos/soak/checked.js'
-import { BOUNDS, growths, type Point } from '../../chaos/soak/flatness.js'
-import { randomOf } from '../../chaos/soak/random.js'
+import { Calls } from '../../tests/chaos/soak/calls.js'
+import { CHECKED_NAMES, LawCheck } from '../../tests/chaos/soak/checked.js'
+import { BOUNDS, growths, type Point } from '../../tests/chaos/soak/flatness.js'
+import { randomOf } from '../../tests/chaos/soak/random.js'
 import { TollgateError } from '../../ts/index.js'
 import { VirtualLoop } from './virtual-loop.js'
 
@@ -12,12 +12,16 @@ const ROOT = dirname(dirname(__dirname))
 
 /** Runs the built `npm run soak`. */
 function soak(...words: string[]) {
-  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/soak/main.js'), ...words], { encoding: 'utf8' })
+  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/tests/chaos/soak/main.js'), ...words], {
+    encoding: 'utf8',
+  })
 }
 
 beforeAll(() => {
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
-  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'chaos/tsconfig.json')], { encoding: 'utf8' })
+  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'tests/chaos/tsconfig.json')], {
+    encoding: 'utf8',
+  })
   expect(built.stdout).toBe('')
 })
 

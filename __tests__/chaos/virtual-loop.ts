@@ -1,4 +1,4 @@
-import type { LoopClock } from '../../chaos/loop-delay.js'
+import type { LoopClock } from '../../tests/chaos/loop-delay.js'
 
 /** An event loop in virtual time, which stands still when a test says so. */
 export class VirtualLoop implements LoopClock {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startServer } from '../../ts/cli/demo/server.js'
 
-const SERVE = join(__dirname, '..', '..', 'playground', 'serve.mjs')
+const SERVE = join(__dirname, '..', '..', 'examples', 'playground', 'serve.mjs')
 
 /** Sends bytes, and returns the status line of the answer; empty if the server closed without one. */
 async function raw(port: number, host: string, bytes: string | Buffer, isAborted = false): Promise<string> {

@@ -9,8 +9,8 @@ import type { SimulationReport } from '../../ts/cli/simulate/report/report.js'
 import { type RunOptions, tollgate } from './command.js'
 
 const ROOT = join(__dirname, '..', '..')
-const LOGS = join(ROOT, 'benches', 'node', 'access-log.mjs')
-const REFERENCE = join(ROOT, 'benches', 'node', 'slow-simulation.mjs')
+const LOGS = join(ROOT, 'tests', 'benches', 'node', 'access-log.mjs')
+const REFERENCE = join(ROOT, 'tests', 'benches', 'node', 'slow-simulation.mjs')
 
 const run = promisify(execFile)
 

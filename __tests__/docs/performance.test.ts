@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './pages.js'
 
-const REPORT = join(ROOT, 'benches', 'report', 'main.mjs')
+const REPORT = join(ROOT, 'tests', 'benches', 'report', 'main.mjs')
 const DOCS = join(ROOT, 'docs')
 const PLOTS = join('plots', 'performance')
 

@@ -21,7 +21,7 @@ const rows = text
 const QUOTE = /"([^"]+)" \[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)/g
 
 /** Files whose tests the gate or the search runs: each is in one group, or in a target of cargo. */
-const TESTS = ['__tests__/*.ts', 'engine-tests/*.rs', 'simulation/*.rs', 'src/*.rs']
+const TESTS = ['__tests__/*.ts', 'tests/engine/*.rs', 'tests/simulation/*.rs', 'src/*.rs']
 
 function quotesIn(text: string): { readonly quote: string; readonly file: string }[] {
   return [...text.matchAll(QUOTE)].map(([, quote = '', target = '']) => ({

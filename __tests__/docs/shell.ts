@@ -1,7 +1,7 @@
 /** Checks the commands of the pages: their programs, scripts and files must exist. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { FAULTS } from '../../chaos/faults/all.js'
+import { FAULTS } from '../../tests/chaos/faults/all.js'
 import { ROOT } from './pages.js'
 
 const manifest: {
@@ -72,7 +72,7 @@ function wrongScript([name = '', ...rest]: Words): string | undefined {
 }
 
 function wrongParts(words: Words): string | undefined {
-  return missing('part', namesOf(words), (part) => isThere(`benches/node/${part}.mjs`))
+  return missing('part', namesOf(words), (part) => isThere(`tests/benches/node/${part}.mjs`))
 }
 
 function missing(what: string, names: Words, isThere: (name: string) => boolean): string | undefined {
@@ -100,7 +100,7 @@ function isThere(path: string): boolean {
 }
 
 function isTarget(name: string): boolean {
-  const manifests = ['Cargo.toml', 'benches/Cargo.toml'].map((file) => readFileSync(join(ROOT, file), 'utf8'))
+  const manifests = ['Cargo.toml', 'tests/benches/Cargo.toml'].map((file) => readFileSync(join(ROOT, file), 'utf8'))
   return manifests.some((manifest) => manifest.includes(`name = "${name}"`))
 }
 

@@ -11,7 +11,7 @@ interface Load {
 }
 
 test('many processes use leases, and none exceeds the law', () => {
-  const program = join(__dirname, '..', '..', 'benches', 'leases', 'main.mjs')
+  const program = join(__dirname, '..', '..', 'tests', 'benches', 'leases', 'main.mjs')
   const words = [program, '--calls', '4000', '--seconds', '1', '--json']
   const loads: readonly Load[] = JSON.parse(execFileSync(process.execPath, words, { encoding: 'utf8' }))
   expect(loads).toHaveLength(3)

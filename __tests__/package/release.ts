@@ -109,7 +109,7 @@ const SOURCES = [
     'Cargo.toml',
     'Cargo.lock',
   ],
-  ...['README.md', 'CHANGELOG.md', 'LICENSE', 'scripts', 'playground'],
+  ...['README.md', 'CHANGELOG.md', 'LICENSE', 'scripts', 'examples/playground'],
 ]
 
 /** The longest time for which another test packs. */

@@ -1,9 +1,9 @@
 /** The addon's decisions on traffic, which the playground must show. */
 
-import { ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
-import { type FieldValues, optionsFrom } from '../../playground/model/fields.js'
-import { policyOf as typedPolicy } from '../../playground/model/state.js'
-import type { Traffic } from '../../playground/model/trace.js'
+import { ALGORITHMS, type AlgorithmName } from '../../examples/playground/model/algorithms.js'
+import { type FieldValues, optionsFrom } from '../../examples/playground/model/fields.js'
+import { policyOf as typedPolicy } from '../../examples/playground/model/state.js'
+import type { Traffic } from '../../examples/playground/model/trace.js'
 import { MemoryStore, type Policy, RateLimiter } from '../../ts/index.js'
 import { policyOf } from '../../ts/policies/policy.js'
 

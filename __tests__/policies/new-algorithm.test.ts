@@ -79,8 +79,8 @@ const LINES: Readonly<Record<string, readonly (readonly [after: string, added: s
 
 /** The folders and files that the addon and `dist/` are built from. */
 const SOURCES = [
-  ...['src', 'lua', 'ts', 'scripts', 'wasm', 'benches', 'engine-tests', '.cargo'],
-  ...['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
+  ...['src', 'lua', 'ts', 'scripts', 'wasm', 'tests/benches', 'tests/engine', '.cargo'],
+  ...['Cargo.toml', 'Cargo.lock', 'scripts/build.rs', 'package.json'],
   ...['native.js', 'native.d.ts'],
 ]
 

@@ -9,8 +9,8 @@ import { dirname, join } from 'node:path'
 import { POLICY_KINDS } from '../../ts/backends/protocol.js'
 
 const ROOT = dirname(dirname(__dirname))
-const GUARD = join(ROOT, 'benches', 'guard', 'main.mjs')
-const COMMITTED = join(ROOT, 'benches', 'guard.json')
+const GUARD = join(ROOT, 'tests', 'benches', 'guard', 'main.mjs')
+const COMMITTED = join(ROOT, 'tests', 'benches', 'guard.json')
 const FIGURES = { 'gcra, admitted': 200, 'redis, read': 1_000.5 }
 
 interface InstructionCounts {

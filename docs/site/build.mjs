@@ -10,7 +10,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, posix, relative, resolve } from 'node:path'
+import { basename, dirname, join, posix, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
@@ -35,8 +35,8 @@ const PAGES = new Map([
   ['ARCHITECTURE.md', 'architecture.md'],
   ['CHANGELOG.md', 'changelog.md'],
   ['CONTRIBUTING.md', 'contributing.md'],
-  ['SECURITY.md', 'security.md'],
-  ...['benches', 'chaos', 'examples'].map((folder) => [`${folder}/README.md`, `${folder}.md`]),
+  ['.github/SECURITY.md', 'security.md'],
+  ...['tests/benches', 'tests/chaos', 'examples'].map((folder) => [`${folder}/README.md`, `${basename(folder)}.md`]),
   ...pagesIn('docs', ''),
   ...pagesIn('docs/design', 'design/'),
 ])
@@ -44,8 +44,14 @@ const PAGES = new Map([
 stage()
 for (const [tool, ...words] of [
   [join(HERE, 'node_modules', 'vitepress', 'bin', 'vitepress.js'), 'build', HERE],
-  [join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc'), '--out', join(out, 'api')],
-  [join(ROOT, 'playground', 'build.mjs'), join(out, 'playground'), '--docs', '../*.html'],
+  [
+    join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc'),
+    '--options',
+    'docs/typedoc.json',
+    '--out',
+    join(out, 'api'),
+  ],
+  [join(ROOT, 'examples', 'playground', 'build.mjs'), join(out, 'playground'), '--docs', '../*.html'],
 ]) {
   execFileSync('node', [tool, ...words], { cwd: ROOT, stdio: 'inherit', env: environment() })
 }

@@ -1,4 +1,4 @@
-/** Defects of refunds. The laws of `engine-tests/policy/refund_laws.rs` find each within a million steps. */
+/** Defects of refunds. The laws of `tests/engine/policy/refund_laws.rs` find each within a million steps. */
 
 const MARK = 'src/policy/mark.rs'
 

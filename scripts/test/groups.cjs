@@ -28,7 +28,7 @@
  */
 
 /** The engine's sources. */
-const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua', '.cargo']
+const ENGINE = ['Cargo.toml', 'Cargo.lock', 'scripts/build.rs', 'src', 'lua', '.cargo']
 
 /** @type {readonly Group[]} */
 const GROUPS = [
@@ -101,7 +101,7 @@ const GROUPS = [
       'redis/connection/{cluster,cluster-nodes,sentinel}',
     ],
     cargo: ['test --test engine -- redis::cluster'],
-    reads: [...ENGINE, 'engine-tests'],
+    reads: [...ENGINE, 'tests/engine'],
   },
   {
     name: 'servers',
@@ -143,7 +143,7 @@ const GROUPS = [
       'scripts/simulate.mjs --part connections --seeds 500',
       'scripts/simulate.mjs --part calls --seeds 100',
     ],
-    reads: [...ENGINE, 'simulation', 'ts', 'scripts/simulate.mjs', 'scripts/wasm', 'package.json'],
+    reads: [...ENGINE, 'tests/simulation', 'ts', 'scripts/simulate.mjs', 'scripts/wasm', 'package.json'],
   },
   {
     name: 'models',
@@ -159,7 +159,7 @@ const GROUPS = [
     tests: [],
     wasm: true,
     scripts: ['scripts/fuzz.mjs --checks', 'scripts/fuzz.mjs --replay'],
-    reads: [...ENGINE, 'fuzz', 'ts', 'scripts/fuzz.mjs', 'scripts/wasm', 'package.json'],
+    reads: [...ENGINE, 'tests/fuzz', 'ts', 'scripts/fuzz.mjs', 'scripts/wasm', 'package.json'],
     isRecorded: true,
   },
   {
@@ -168,17 +168,17 @@ const GROUPS = [
     tests: [],
     system: ['ensure-valgrind'],
     cargo: ['clippy --workspace --all-targets -- -D warnings', 'test --doc'],
-    scripts: ['benches/guard/main.mjs'],
+    scripts: ['tests/benches/guard/main.mjs'],
     reads: [
       ...ENGINE,
-      ...['Cargo.toml', 'engine.rs', 'governor.rs', 'guard', 'guard.json'].map((file) => `benches/${file}`),
+      ...['Cargo.toml', 'engine.rs', 'governor.rs', 'guard', 'guard.json'].map((file) => `tests/benches/${file}`),
     ],
     isRecorded: true,
   },
   {
     name: 'package',
     title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
-    packages: ['__tests__/package', 'examples/next', 'playground/view'],
+    packages: ['__tests__/package', 'examples/next', 'examples/playground/view'],
     typed: ['__tests__/package'],
     wasm: true,
     tests: ['package/*'],
@@ -186,7 +186,7 @@ const GROUPS = [
   {
     name: 'runtimes',
     title: 'the packed package on Deno, Bun and workerd',
-    packages: ['__tests__/runtimes', 'playground/view'],
+    packages: ['__tests__/runtimes', 'examples/playground/view'],
     system: ['ensure-redis'],
     wasm: true,
     tests: ['runtimes/*'],
@@ -194,9 +194,9 @@ const GROUPS = [
   {
     name: 'browser',
     title: 'the playground, reports and the site of the documentation in Chromium',
-    packages: ['__tests__/browser', 'playground/view', 'docs', 'docs/site'],
+    packages: ['__tests__/browser', 'examples/playground/view', 'docs', 'docs/site'],
     system: ['ensure-chromium'],
-    typed: ['__tests__/browser', 'playground'],
+    typed: ['__tests__/browser', 'examples/playground'],
     wasm: true,
     tests: ['browser/*', 'playground/*'],
   },

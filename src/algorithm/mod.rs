@@ -149,7 +149,7 @@ impl Preview {
 /// One rate limiting algorithm with its numbers.
 ///
 /// Its functions are pure: their results depend on their arguments alone. Every implementation
-/// keeps these laws, and `engine-tests/` proves them:
+/// keeps these laws, and `tests/engine/` proves them:
 ///
 /// - **Admission.** The bound at the head of its file, under any order of calls.
 /// - **Generosity.** A lone caller gets exactly the promised units.

@@ -1,4 +1,4 @@
-//! The decoders of replies (feature `fuzzing`), for `fuzz/` beside `src/`.
+//! The decoders of replies (feature `fuzzing`), for `tests/fuzz/` beside `src/`.
 
 use redis::Value;
 

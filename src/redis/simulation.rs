@@ -1,4 +1,4 @@
-//! A network in the place of sockets (feature `simulation`). See `simulation/` beside `src/`.
+//! A network in the place of sockets (feature `simulation`). See `tests/simulation/` beside `src/`.
 
 use std::cell::{Cell, RefCell};
 use std::io;

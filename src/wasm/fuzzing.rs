@@ -1,4 +1,4 @@
-//! The functions that JavaScript calls (feature `fuzzing`), for `fuzz/` beside `src/`.
+//! The functions that JavaScript calls (feature `fuzzing`), for `tests/fuzz/` beside `src/`.
 
 use crate::abi::response::{DecisionBuffer, ResponseBuffer};
 use crate::key::MAX_KEY_BYTES;

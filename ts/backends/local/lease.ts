@@ -135,7 +135,7 @@ export class Lease {
    * Units of a rate drain in the order in which they were charged. They drain earlier than by the
    * decision if other units go back meanwhile, which this process does not see. So they count as if
    * they drained before all others. With the time of one unit from the decision, not from the
-   * policy, because the key may have other numbers. engine-tests/laws/leases.rs has the proof. Nothing
+   * policy, because the key may have other numbers. tests/engine/laws/leases.rs has the proof. Nothing
    * goes back after a call of another tier.
    */
   #drainsAfterMs(name: string, policy: number): number {

@@ -177,11 +177,11 @@ const GROUPS = [
   },
   {
     name: 'package',
-    title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
-    packages: ['__tests__/package', 'examples/next', 'examples/playground/view'],
+    title: 'the packed package: its files, and its use from several compilers, bundlers, Jest and loaders',
+    packages: ['__tests__/package', '__tests__/bundlers', 'examples/next', 'examples/playground/view'],
     typed: ['__tests__/package'],
     wasm: true,
-    tests: ['package/*'],
+    tests: ['package/*', 'bundlers/*'],
   },
   {
     name: 'runtimes',

@@ -46,15 +46,28 @@ export const { NativeInspector, NativeRedisStore }: RedisClasses = loaded
 function load(): RedisClasses & { readonly engine: Engine } {
   const addon = loadAddon()
   if (addon === undefined) {
-    // Not this module's own `require`: bundlers would add the engine to every program. The path is that of
-    // the bundle, dist/core.js, whose exports are modules.
-    const modules = createRequire(__filename)('./wasm/engine.js') as Record<string, { readonly engine: Engine }>
-    const { engine } = modules['wasm/engine/engine'] as { readonly engine: Engine }
+    const engine = loadWasm()
     return { engine, ...({ NativeInspector: NeedsAddon, NativeRedisStore: NeedsAddon } as unknown as RedisClasses) }
   }
   const { NativeMemoryStore: MemoryStore, NativePolicySet: PolicySet, NativePolicy: Policy } = addon
   const { elapsedMs, LimiterRegistry, NativeInspector, NativeRedisStore } = addon
   return { engine: { MemoryStore, PolicySet, Policy, elapsedMs, LimiterRegistry }, NativeInspector, NativeRedisStore }
+}
+
+/** @throws {Error} With advice, if a bundler has taken this module out of the package. */
+function loadWasm(): Engine {
+  try {
+    // Not this module's own `require`: bundlers would add the engine to every program. The path is that of
+    // the bundle, dist/core.js, whose exports are modules.
+    const modules = createRequire(__filename)('./wasm/engine.js') as Record<string, { readonly engine: Engine }>
+    return (modules['wasm/engine/engine'] as { readonly engine: Engine }).engine
+  } catch (cause) {
+    if (!isInOtherBundle()) {
+      throw cause
+    }
+    const rule = `${ENGINE_VARIABLE}=wasm needs a file that this bundle of a program does not have, dist/wasm/engine.js`
+    throw new Error(`tollgate: ${rule}. Keep \`tollgate\` external, or import 'tollgate/wasm'.`, { cause })
+  }
 }
 
 /** Loads the addon. @throws {Error} With advice; its `cause` is the error of the generated loader. */
@@ -106,7 +119,7 @@ function advice(name: string, messages: readonly string[]): string {
     ].join(' ')
   }
   if (!isInstalled(name)) {
-    return adviceIfMissing(name)
+    return isInOtherBundle() ? adviceIfBundled(name) : adviceIfMissing(name)
   }
   if (messages.some((message) => message.includes('loading addons is disabled'))) {
     return [
@@ -129,6 +142,15 @@ function adviceIfMissing(name: string): string {
   ].join(' ')
 }
 
+function adviceIfBundled(name: string): string {
+  return [
+    'this program is a bundle, and the addon is a file of its own, which is neither beside the bundle nor installed.',
+    `Keep \`tollgate\` external, and deploy node_modules/tollgate and node_modules/tollgate-${name} with the program;`,
+    "or let the bundler copy the .node file (esbuild: --loader:.node=copy), and deploy it beside the bundle. 'tollgate/wasm'",
+    'needs no file.',
+  ].join(' ')
+}
+
 function adviceIfBroken(name: string, broken: string): string {
   const isOlder = /\bGLIBC_|\bGLIBCXX_/.test(broken)
   return [
@@ -139,13 +161,18 @@ function adviceIfBroken(name: string, broken: string): string {
   ].join(' ')
 }
 
+/** Whether a bundler has put this module into a file of the program. */
+function isInOtherBundle(): boolean {
+  // The bundle of the package; or a module of its sources, in tests. ECMAScript modules have no `__filename`.
+  return typeof __filename === 'undefined' || !/[\\/](dist[\\/]core\.js|backends[\\/]addon\.ts)$/.test(__filename)
+}
+
 /** Whether one of the loader's two places has an addon. */
 function isInstalled(name: string): boolean {
-  // Not this module's own `require`: bundlers warn about names that they cannot resolve.
-  const { resolve } = createRequire(__filename)
   return [`../tollgate.${name}.node`, `tollgate-${name}`].some((place) => {
     try {
-      return resolve(place) !== ''
+      // Not this module's own `require`: bundlers warn about names that they cannot resolve.
+      return createRequire(__filename).resolve(place) !== ''
     } catch {
       return false
     }

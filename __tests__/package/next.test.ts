@@ -1,43 +1,56 @@
 /** The example for Next.js: built and served with the packed package. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { blocksOf } from '../bundlers/page.js'
 import { Release, ROOT, run } from './release.js'
 
 const EXAMPLE = join(ROOT, 'examples', 'next')
 
 let release: Release
+let app: string
 let server: ChildProcess | undefined
 let url: string
 
 beforeAll(async () => {
   release = await Release.make()
-  const app = await release.install('app')
+  app = await release.install('app')
   // Turbopack follows no links out of the app's folder.
   cpSync(EXAMPLE, app, { recursive: true, filter: (path) => !/node_modules.tollgate$|\.next$/.test(path) })
-  const next = join(app, 'node_modules', 'next', 'dist', 'bin', 'next')
   Object.assign(process.env, { NEXT_TELEMETRY_DISABLED: '1' })
-  await run('node', [next, 'build'], app)
-  server = spawn('node', [next, 'start', '--port', '0', '--hostname', '127.0.0.1'], { cwd: app })
+  await run('node', [next(), 'build'], app)
+  await serve(app, next(), 'start', '--port', '0', '--hostname', '127.0.0.1')
+})
+
+afterAll(async () => {
+  await stop()
+  release.remove()
+  rmSync(join(EXAMPLE, '.next'), { recursive: true, force: true })
+})
+
+const next = () => join(app, 'node_modules', 'next', 'dist', 'bin', 'next')
+
+/** Starts a server, and waits for the line with its URL. */
+async function serve(folder: string, ...words: string[]): Promise<void> {
+  server = spawn('node', words, { cwd: folder, env: { ...process.env, PORT: '0', HOSTNAME: '127.0.0.1' } })
   for await (const line of createInterface({ input: server.stdout as NodeJS.ReadableStream })) {
     const [found] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
     if (found !== undefined) {
       url = found
-      break
+      return
     }
   }
-})
+  throw new Error(`${words.join(' ')} did not say where it serves`)
+}
 
-afterAll(async () => {
+async function stop(): Promise<void> {
   if (server?.exitCode === null) {
     server.kill()
     await once(server, 'exit')
   }
-  release.remove()
-  rmSync(join(EXAMPLE, '.next'), { recursive: true, force: true })
-})
+}
 
 const get = (path: string, address: string) => fetch(url + path, { headers: { 'x-forwarded-for': address } })
 
@@ -63,4 +76,21 @@ test('the proxy limits all routes, and its counts are those of one store', async
   // The policy admits 20 requests at once, and 20 per second after that.
   expect(admitted).toBeGreaterThanOrEqual(20)
   expect(admitted).toBeLessThanOrEqual(20 + (20 * (performance.now() - start)) / 1_000)
+})
+
+test('the standalone output of docs/bundlers.md works in another folder, without other packages', async () => {
+  await stop()
+  const [config] = blocksOf('Next.js')
+  writeFileSync(join(app, 'next.config.js'), config?.code ?? '')
+  await run('node', [next(), 'build'], app)
+  const moved = join(release.temp, 'moved')
+  cpSync(join(app, '.next', 'standalone'), moved, { recursive: true, verbatimSymlinks: true })
+  // A link to it would find nothing.
+  renameSync(app, `${app}-gone`)
+  await serve(moved, join(moved, 'server.js'))
+  const statuses: number[] = []
+  for (let count = 0; count < 4; count++) {
+    statuses.push((await get('/reports', '192.0.2.4')).status)
+  }
+  expect(statuses).toEqual([200, 200, 200, 429])
 })

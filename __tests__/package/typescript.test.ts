@@ -2,12 +2,15 @@
  * Strict TypeScript programs in an external folder, compiled by old and new compilers that also
  * check the package's declarations.
  */
-import { cpSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPrograms, installed, jsonOutput, link, Release, run } from './release.js'
+import { copyPrograms, entryPoints, installed, jsonOutput, link, Release, run } from './release.js'
 
-/** The compilers, as the manifests in this folder and its parent name them. */
+/** The compilers, as the manifests in this folder and its parent name them: the oldest one, and both latest ones. */
 const COMPILERS = ['typescript-5.4', 'typescript', 'typescript-7']
+
+/** All versions between them, too. */
+const BETWEEN = ['typescript-5.5', 'typescript-5.6', 'typescript-5.7', 'typescript-5.8', 'typescript-5.9']
 
 /** The dependencies of a program that uses all entry points. */
 const PEERS = [
@@ -23,6 +26,18 @@ const PEERS = [
   'hono',
 ]
 
+/** The packages whose types an entry point needs; the others need none. */
+const NEEDED: Readonly<Record<string, readonly string[]>> = {
+  'tollgate/express': ['@types/express', '@types/node'],
+  'tollgate/fastify': ['fastify', '@types/node'],
+  'tollgate/graphql': ['graphql'],
+  'tollgate/hono': ['hono', '@types/node'],
+  'tollgate/koa': ['@types/koa', '@types/node'],
+  'tollgate/metrics': ['@opentelemetry/api'],
+  'tollgate/nest': ['@nestjs/common', '@nestjs/core', '@types/node'],
+  'tollgate/trpc': ['@trpc/server', '@types/node'],
+}
+
 /** Compiled together, because the frameworks' own declarations take most of the time. */
 const FRAMED = ['middleware.mts', 'subpaths.mts', 'hono.mts', 'protocols.mts']
 
@@ -36,8 +51,17 @@ const FLAGS = {
   target: 'es2022',
 }
 
+/** Compilers that cannot check the declarations of those frameworks. */
+const EARLY = ['typescript-5.4', 'typescript-5.5', 'typescript-5.6']
+
+/** Programs that need no package and no types of a platform. */
+const BARE = ['typed.mts', 'neutral.mts', 'peerless.mts']
+
 const NODE16 = { module: 'node16', moduleResolution: 'node16' }
+const NODENEXT = { module: 'nodenext', moduleResolution: 'nodenext', noEmit: true }
 const BUNDLER = { module: 'esnext', moduleResolution: 'bundler', noEmit: true }
+/** The resolution that knows no `exports`. TypeScript 6 wants to be asked twice, and 7 has it no more. */
+const NODE10 = { module: 'commonjs', moduleResolution: 'node10', noEmit: true }
 
 let release: Release
 /** Has neither peers nor the types of Node. */
@@ -51,27 +75,36 @@ beforeAll(async () => {
   framed = join(release.temp, 'framed')
   cpSync(join(bare, 'node_modules'), join(framed, 'node_modules'), { recursive: true })
   link(framed, ...PEERS)
-  copyPrograms(bare, 'typed.mts', 'typed.cts', 'neutral.mts')
+  copyPrograms(bare, 'typed.cts', ...BARE)
   copyPrograms(framed, ...FRAMED, ...FRAMED.map(commonJs))
 })
 
 afterAll(() => release.remove())
 
-describe.each(COMPILERS)('%s', (compiler) => {
-  test('compiles a program without Node types', async () => {
+describe.each([...COMPILERS, ...BETWEEN])('%s', (compiler) => {
+  test('compiles programs without Node types and without any peer', async () => {
     const world = { lib: ['es2022'], types: [] }
-    await compile(compiler, bare, ['typed.mts', 'typed.cts', 'neutral.mts'], { ...world, ...NODE16, outDir: compiler })
-    await compile(compiler, bare, ['typed.mts', 'neutral.mts'], { ...world, ...BUNDLER })
+    const ignored = compiler === 'typescript' ? { ignoreDeprecations: '6.0' } : {}
+    await Promise.all([
+      compile(compiler, bare, [...BARE, 'typed.cts'], { ...world, ...NODE16, outDir: compiler }),
+      compile(compiler, bare, [...BARE, 'typed.cts'], { ...world, ...NODENEXT }),
+      compile(compiler, bare, BARE, { ...world, ...BUNDLER }),
+      compiler === 'typescript-7' || compile(compiler, bare, ['typed.cts'], { ...world, ...NODE10, ...ignored }),
+    ])
     const expected = { smooth: { status: 'allowed', remaining: 2 }, once: 'allowed-last', error: 'INVALID_KEY' }
     for (const program of ['typed.mjs', 'typed.cjs']) {
       expect(await jsonOutput(bare, join(compiler, program))).toMatchObject(expected)
     }
   })
 
+  // Programs without these frameworks must not fail because of them.
+  const programs = FRAMED.filter((program) => !EARLY.includes(compiler) || !RECENT.includes(program))
+
   test('compiles programs that use every entry point, with the required peers', async () => {
-    // Programs without these frameworks must not fail because of them.
-    const programs = FRAMED.filter((program) => compiler !== 'typescript-5.4' || !RECENT.includes(program))
     const all = [...programs, ...programs.map(commonJs)]
+    if (BETWEEN.includes(compiler)) {
+      return compile(compiler, framed, all, { ...WORLD, ...NODE16, noEmit: true })
+    }
     await Promise.all([
       compile(compiler, framed, all, { ...WORLD, ...NODE16, outDir: compiler }),
       compile(compiler, framed, programs, { ...WORLD, ...BUNDLER }),
@@ -91,10 +124,43 @@ describe.each(COMPILERS)('%s', (compiler) => {
   })
 })
 
-test('typescript-5.4 compiles programs that use these frameworks, if it does not check their declarations', async () => {
-  for (const options of [{ ...NODE16, noEmit: true }, BUNDLER]) {
-    await compile('typescript-5.4', framed, RECENT, { ...WORLD, ...options, skipLibCheck: true })
-  }
+test.each(EARLY)(
+  '%s compiles programs that use these frameworks, if it does not check their declarations',
+  async (one) => {
+    for (const options of [{ ...NODE16, noEmit: true }, BUNDLER]) {
+      await compile(one, framed, RECENT, { ...WORLD, ...options, skipLibCheck: true })
+    }
+  },
+)
+
+test.each(entryPoints())('%s compiles with no other package than its own peer', async (entry) => {
+  const folder = join(release.temp, entry.replaceAll('/', '-'))
+  const needed = NEEDED[entry] ?? []
+  mkdirSync(folder)
+  cpSync(join(bare, 'node_modules'), join(folder, 'node_modules'), { recursive: true })
+  link(folder, ...needed)
+  const program = `import * as entry from '${entry}'\nexport const names: readonly string[] = Object.keys(entry)\n`
+  writeFileSync(join(folder, 'entry.mts'), program)
+  writeFileSync(join(folder, 'entry.cts'), program)
+  // The declarations of the peers use types of the web.
+  const lib = needed.length > 0 || entry === 'tollgate/fetch' ? ['es2022', 'dom'] : ['es2022']
+  const world = { lib, types: needed.includes('@types/node') ? ['node'] : [], paths: WORLD.paths }
+  await Promise.all([
+    compile('typescript-7', folder, ['entry.mts', 'entry.cts'], { ...world, ...NODENEXT }),
+    compile('typescript-7', folder, ['entry.mts'], { ...world, ...BUNDLER }),
+  ])
+})
+
+test('tollgate/fetch needs the types of Node.js or of the web, and either is enough', async () => {
+  const folder = join(release.temp, 'fetch')
+  mkdirSync(folder)
+  cpSync(join(bare, 'node_modules'), join(folder, 'node_modules'), { recursive: true })
+  link(folder, '@types/node')
+  writeFileSync(join(folder, 'entry.mts'), "export { withRateLimit } from 'tollgate/fetch'\n")
+  await compile('typescript-7', folder, ['entry.mts'], { lib: ['es2022'], types: ['node'], ...NODENEXT })
+  await expect(
+    compile('typescript-7', folder, ['entry.mts'], { lib: ['es2022'], types: [], ...NODENEXT }),
+  ).rejects.toThrow(/Cannot find name 'Request'/)
 })
 
 /** The frameworks' declarations use both Node's and the browser's types. */
@@ -107,7 +173,8 @@ const WORLD = {
 
 /** Compiles programs of a folder. Throws with the compiler's output if there is any. */
 async function compile(compiler: string, folder: string, files: readonly string[], options: object): Promise<void> {
-  const name = `${compiler}-${'outDir' in options ? 'node16' : 'bundler'}.json`
+  const { moduleResolution } = options as { readonly moduleResolution: string }
+  const name = `${compiler}-${moduleResolution}.json`
   writeFileSync(join(folder, name), JSON.stringify({ compilerOptions: { ...FLAGS, ...options }, files }))
   const tsc = join(installed(compiler), 'bin', 'tsc')
   await run('node', [tsc, '--project', name], folder)

@@ -122,20 +122,43 @@ describe('where the addon cannot be loaded', () => {
     expect(message).toContain(`is installed but cannot be loaded: ${reason}. The system's C library is older`)
   })
 
-  test.each([['--no-addons'], ['--experimental-permission', '--allow-fs-read=*']])(
-    'the error for a process with %s names the flag that allows addons, and the other engine',
-    async (...flags) => {
+  describe.each([
+    ['--no-addons', [], '--no-addons. Start it without --no-addons,'],
+    [
+      '--experimental-permission',
+      ['--allow-fs-read=*'],
+      '--permission without --allow-addons. Start it with --allow-addons,',
+    ],
+  ])('in a process with %s', (flag, rights, reason) => {
+    const flags = [flag, ...rights]
+    const evaluated = (program: string) => jsonOutput(consumer, ...flags, '--eval', program)
+
+    test('the error names the flag, and the other engine', async () => {
       const { message } = await jsonOutput(consumer, ...flags, 'failing.cjs')
-      expect(message).toContain('because of --no-addons or of --permission without --allow-addons')
-      expect(message).toContain('set TOLLGATE_ENGINE=wasm')
+      expect(message).toContain(`Node.js loads no addons in this process, because of ${reason}`)
+      expect(message).toContain(
+        "set TOLLGATE_ENGINE=wasm, for a slower engine without Redis, or import 'tollgate/wasm'",
+      )
+      const imported = ['--input-type=module', '--eval', "import 'tollgate'"]
+      await expect(run('node', [...flags, ...imported], consumer)).rejects.toThrow(`Error: ${message}`)
+    })
+
+    test('the other engine works where the environment chooses it, and by its entry point', async () => {
       const program = `
-        process.env.TOLLGATE_ENGINE = 'wasm'
-        const { gcra, RateLimiter } = require('tollgate')
+        const { gcra, RateLimiter } = require(process.env.TOLLGATE_ENGINE === 'wasm' ? 'tollgate' : 'tollgate/wasm')
         const { status } = new RateLimiter(gcra({ limit: 1, period: '1m' })).takeSync('user:42')
         console.log(JSON.stringify({ status }))`
-      expect(await jsonOutput(consumer, ...flags, '--eval', program)).toEqual({ status: 'allowed-last' })
-    },
-  )
+      expect(await evaluated(program)).toEqual({ status: 'allowed-last' })
+      expect(await evaluated(`process.env.TOLLGATE_ENGINE = 'wasm';${program}`)).toEqual({ status: 'allowed-last' })
+    })
+
+    test('entry points without an engine work', async () => {
+      const program = `
+        const types = ['client', 'express', 'fetch'].map((entry) => typeof require('tollgate/' + entry))
+        console.log(JSON.stringify({ types }))`
+      expect(await evaluated(program)).toEqual({ types: ['object', 'object', 'object'] })
+    })
+  })
 
   test("the error for a path from the environment is the loader's own", async () => {
     const { message } = await jsonOutput(

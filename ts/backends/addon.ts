@@ -122,14 +122,22 @@ function advice(name: string, messages: readonly string[]): string {
     return isInOtherBundle() ? adviceIfBundled(name) : adviceIfMissing(name)
   }
   if (messages.some((message) => message.includes('loading addons is disabled'))) {
-    return [
-      'Node.js loads no addons in this process, because of --no-addons or of --permission without --allow-addons.',
-      `Start it with --allow-addons, or set ${ENGINE_VARIABLE}=wasm, for a slower engine without Redis.`,
-    ].join(' ')
+    return adviceIfForbidden()
   }
   // Places without a file are not the reason.
   const broken = messages.filter((message) => !/^Cannot find module\b/.test(message))
   return adviceIfBroken(name, broken[0] ?? messages.join('; '))
+}
+
+function adviceIfForbidden(): string {
+  const [reason, start] =
+    (process as { readonly permission?: unknown }).permission === undefined
+      ? ['--no-addons', 'without --no-addons']
+      : ['--permission without --allow-addons', 'with --allow-addons']
+  return [
+    `Node.js loads no addons in this process, because of ${reason}. Start it ${start}, or set ${ENGINE_VARIABLE}=wasm,`,
+    "for a slower engine without Redis, or import 'tollgate/wasm'.",
+  ].join(' ')
 }
 
 function adviceIfMissing(name: string): string {

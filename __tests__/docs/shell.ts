@@ -12,6 +12,9 @@ const manifest: {
   readonly peerDependencies: Readonly<Record<string, string>>
 } = require(join(ROOT, 'package.json'))
 
+/** The tools of docs/bundlers.md. Their own tests install them. */
+const bundlers: Pick<typeof manifest, 'devDependencies'> = require(join(ROOT, '__tests__', 'bundlers', 'package.json'))
+
 type Words = readonly string[]
 
 /** Programs that the pages run. Each returns the error in its arguments, if any. */
@@ -32,13 +35,21 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
   },
   // __tests__/cli/pages.test.ts tests the package's own command.
   npx: ([name = '']) =>
-    missing('binary', [name], (binary) => binary in manifest.bin || isThere(join('node_modules', '.bin', binary))),
+    missing(
+      'binary',
+      [name],
+      (binary) =>
+        binary in manifest.bin || binary in bundlers.devDependencies || isThere(join('node_modules', '.bin', binary)),
+    ),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
   // These programs are not part of the repository and may be missing: only their arguments are
   // checked.
   curl: (words) => missing('URL', namesOf(words), (url) => /^'?https?:\/\/(localhost|127\.0\.0\.1)(:\d+)?\b/.test(url)),
   zcat: () => undefined,
+  // The programs of docs/bundlers.md, which `npm run test:full -- package runtimes` runs.
+  bun: () => undefined,
+  cp: () => undefined,
   prometheus: (words) => missing('file', valuesOf(words, '--config.file'), isThere),
 }
 
@@ -52,7 +63,11 @@ const ARGUMENTS: Readonly<Record<string, (words: Words) => string | undefined>> 
 /** The errors in the commands of a block: each command with its reason. */
 export function wrongCommands(code: string): string[] {
   return code.split('\n').flatMap((line) => {
-    const commands = line.replace(/(^|\s)#.*$/, '').split(/&&|\|\||[;|]/)
+    // A text in quotes may contain the signs that end a command.
+    const commands = line
+      .replace(/(^|\s)#.*$/, '')
+      .replace(/"[^"]*"/g, '""')
+      .split(/&&|\|\||[;|]/)
     return commands.flatMap((command) => {
       const words = command.trim().split(/\s+/)
       const start = words.findIndex((word) => !/^[A-Z_]+=/.test(word))

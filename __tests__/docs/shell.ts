@@ -6,11 +6,15 @@ import { ROOT } from './pages.js'
 
 const manifest: {
   readonly name: string
-  readonly bin: Readonly<Record<string, string>>
   readonly scripts: Readonly<Record<string, string>>
   readonly devDependencies: Readonly<Record<string, string>>
   readonly peerDependencies: Readonly<Record<string, string>>
 } = require(join(ROOT, 'package.json'))
+
+/** The package of the command line. */
+const commandLine: { readonly bin: Readonly<Record<string, string>> } = require(
+  join(ROOT, 'npm', 'cli', 'package.json'),
+)
 
 type Words = readonly string[]
 
@@ -32,7 +36,7 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
   },
   // __tests__/cli/pages.test.ts tests the package's own command.
   npx: ([name = '']) =>
-    missing('binary', [name], (binary) => binary in manifest.bin || isThere(join('node_modules', '.bin', binary))),
+    missing('binary', [name], (binary) => binary in commandLine.bin || isThere(join('node_modules', '.bin', binary))),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
   // These programs are not part of the repository and may be missing: only their arguments are

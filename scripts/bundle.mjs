@@ -13,6 +13,7 @@ import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { pruneDeclarations } from './declarations.mjs'
 import { bundledLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -215,3 +216,8 @@ renameSync(join(dirname(cli), 'report-style.css'), join(dirname(cli), 'report.cs
 
 const files = [program, page].flatMap(({ metafile }) => Object.keys(metafile.inputs))
 writeFileSync(join(dirname(cli), 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, 'The command line', files))
+
+pruneDeclarations(
+  DIST,
+  entries.flatMap((entry) => [join(DIST, `${entry}.d.ts`), join(DIST, `${entry}.d.mts`)]),
+)

@@ -1,6 +1,6 @@
 /** The contents of the packages, and the results of the publishing tools. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, posix } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
 import { CLI, MAIN, npx, type PackedPackage, Release, ROOT, run } from './release.js'
 
@@ -17,8 +17,9 @@ describe('the main package', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
     const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
     engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
-    const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
-    const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
+    const bundles = ['compile', 'web', 'embedded', 'embedded.workerd', 'redis', 'redis.workerd'].map(
+      (name) => `dist/wasm/${name}.mjs`,
+    )
     const { '.': main, './package.json': _, ...subpaths } = stagedManifest().exports
     const modules = [main, ...Object.values(subpaths)].flatMap((entry) => [
       entry?.import.default,
@@ -27,14 +28,14 @@ describe('the main package', () => {
     const shared = ['core', 'shared', 'wasm/engine'].map((name) => `dist/${name}.js`)
     const expected = [
       ...papers,
-      'native.d.ts',
       ...engine,
       ...bundles,
       ...modules.map((file = '') => file.replace('./', '')),
       ...shared,
-      ...sources.map(declarationsOf),
     ]
-    expect(paths(release.main)).toEqual(expected.sort())
+    const isDeclaration = (path: string) => /\.d\.m?ts$/.test(path)
+    expect(paths(release.main).filter((path) => !isDeclaration(path))).toEqual(expected.sort())
+    expect(paths(release.main).filter(isDeclaration)).toEqual([...reachedDeclarations()].sort())
   })
 
   test('depends on all platform packages at its own version, and runs nothing on installation', () => {
@@ -73,9 +74,25 @@ describe('the main package', () => {
     const { './wasm': wasm } = stagedManifest().exports as Record<string, object>
     const web = { types: './dist/wasm/index.d.mts', default: './dist/wasm/web.mjs' }
     expect(Object.entries(wasm as object).slice(0, 3)).toEqual([
-      ['workerd', { ...web, default: './dist/wasm/workerd.mjs' }],
+      ['workerd', web],
       ['deno', web],
       ['browser', { import: web }],
+    ])
+    const sourceOf = (name: string) => ({
+      workerd: `./dist/wasm/${name}.workerd.mjs`,
+      default: `./dist/wasm/${name}.mjs`,
+    })
+    expect(stagedManifest().imports).toEqual({
+      '#wasm/embedded': sourceOf('embedded'),
+      '#wasm/redis': sourceOf('redis'),
+    })
+    const bundle = readFileSync(join(release.stage, MAIN, 'dist', 'wasm', 'web.mjs'), 'utf8')
+    const imported = [...bundle.matchAll(/from"([^"]+)"/g)].map(([, from]) => from)
+    expect(imported.sort()).toEqual([
+      '#wasm/embedded',
+      '#wasm/redis',
+      '../../wasm/engine.js',
+      '../../wasm/redis-engine.js',
     ])
   })
 
@@ -229,6 +246,7 @@ interface Conditions {
 interface Manifest {
   readonly version: string
   readonly exports: Readonly<Record<string, Conditions>>
+  readonly imports: Readonly<Record<string, object>>
   readonly typesVersions: { readonly '*': object }
   readonly peerDependencies: object
   readonly peerDependenciesMeta: object
@@ -250,16 +268,18 @@ function readManifest(folder: string): Manifest {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
-function readSources(): string[] {
-  const names = readdirSync(join(ROOT, 'ts'), { recursive: true, encoding: 'utf8' })
-  const files = names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
-  // The command line is bundled into one file.
-  return files.filter((name) => !name.startsWith('cli/'))
-}
-
-/** `a.mts` becomes `dist/a.d.mts`. */
-function declarationsOf(source: string): string {
-  return `dist/${source.replace(/\.(m?ts)$/, '.d.$1')}`
+/** The declarations that the entry points reach by imports. Each must be in the package. */
+function reachedDeclarations(): Set<string> {
+  const { './package.json': _, ...entries } = stagedManifest().exports
+  const types = Object.values(entries).flatMap((entry) => [entry.import.types, entry.require.types])
+  const reached = new Set(types.map((path) => path.replace('./', '')))
+  for (const path of reached) {
+    const text = readFileSync(join(release.stage, MAIN, path), 'utf8')
+    for (const [, from = ''] of text.matchAll(/(?:from|import|import\()\s*['"](\.[^'"]+)['"]/g)) {
+      reached.add(posix.join(posix.dirname(path), from.replace(/\.(m?)js$/, '.d.$1ts')))
+    }
+  }
+  return reached
 }
 
 function paths({ files }: PackedPackage): string[] {

@@ -152,7 +152,8 @@ async function bundleShared(file, modules, others) {
 
 const { reached, imports } = await analyse()
 // An index only names exports. In the bundle of its entry point Node.js finds these names.
-const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.test(module)
+// The command line, which is in another package, has its own copy of an entry point's module.
+const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.test(module) && !entries.includes(module)
 const shared = [...reached.keys()].filter(isShared)
 const withAddon = new Set(shared.filter((module) => needsAddon(module, imports)))
 const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))

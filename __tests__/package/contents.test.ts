@@ -38,6 +38,17 @@ describe('the main package', () => {
     expect(paths(release.main).filter(isDeclaration)).toEqual([...reachedDeclarations()].sort())
   })
 
+  test('has each module in one bundle', () => {
+    const bundles = paths(release.main).filter((path) => /^dist\/.*\.js$/.test(path))
+    const modules = bundles.flatMap((path) => {
+      const text = readFileSync(join(release.stage, MAIN, path), 'utf8')
+      return [...new Set(text.match(/^\/\/ ts\/.+\.ts$/gm))]
+    })
+    const twice = modules.filter((module, index) => modules.indexOf(module) !== index)
+    // These only name the exports of others, for `tollgate` and `tollgate/wasm`.
+    expect(twice.sort()).toEqual(['// ts/api/index.ts', '// ts/policies/index.ts'])
+  })
+
   test('depends on all platform packages at its own version, and runs nothing on installation', () => {
     const manifest = stagedManifest()
     const names = PLATFORMS.map((platform) => `${MAIN}-${platform}`)

@@ -46,7 +46,7 @@ const PARTS = {
     // WebAssembly is bundled if it has been built.
     sources: [
       ...['ts', 'wasm', 'native.js', 'native.d.ts', 'package.json'],
-      ...['scripts/bundle.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
+      ...['scripts/bundle.mjs', 'scripts/declarations.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
     ],
     results: () => ['dist/index.js', 'dist/cli/main.js'],
     make: () => run('npm run --silent build:ts'),

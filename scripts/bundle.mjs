@@ -1,7 +1,7 @@
 /**
- * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line, and
- * three with the modules that several of these share. Each of the shared modules exists once, so that all
- * entry points have the same classes, whether a program imports or requires them.
+ * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
+ * package tollgate-cli), and three with the modules that several of these share. Each of the shared modules
+ * exists once, so that all entry points have the same classes, whether a program imports or requires them.
  *
  * - `dist/shared.js`: shared modules that load no addon. `tollgate/wasm` needs only these.
  * - `dist/core.js`: shared modules that need the addon, and its loader.
@@ -13,6 +13,7 @@ import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { pruneDeclarations } from './declarations.mjs'
 import { bundledLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -62,8 +63,27 @@ function outside(outfile) {
   }
 }
 
+/** The way from one bundle to another. */
+function besides(outfile) {
+  return (file) => {
+    const from = relative(dirname(outfile), join(DIST, file)).replaceAll(sep, '/')
+    return `require(${JSON.stringify(from.startsWith('.') ? from : `./${from}`)})`
+  }
+}
+
+/**
+ * The way from the command line to a bundle of the main package. It is no entry point of that package, so it is
+ * found by its folder. In this repository the main package is the root itself.
+ */
+const INSTALLED = `'use strict'
+const bundleOfTollgate = (file) => {
+  const { dirname, join } = require('node:path')
+  return require(join(dirname(require.resolve('tollgate/package.json')), 'dist', file))
+}`
+const ofTheMainPackage = (file) => `bundleOfTollgate(${JSON.stringify(file)})`
+
 /** Replaces shared modules by their counterparts in the bundles that have them. */
-function fromBundles(outfile, bundles) {
+function fromBundles(bundles, requireFrom) {
   return {
     name: 'from-bundles',
     setup({ onResolve, onLoad }) {
@@ -74,9 +94,7 @@ function fromBundles(outfile, bundles) {
       })
       onResolve({ filter: /./, namespace: 'shared' }, ({ path }) => ({ path, external: true }))
       onLoad({ filter: /./, namespace: 'shared' }, ({ path, pluginData: { file } }) => {
-        const from = relative(dirname(outfile), join(DIST, file)).replaceAll(sep, '/')
-        const place = JSON.stringify(from.startsWith('.') ? from : `./${from}`)
-        return { contents: `module.exports = require(${place})[${JSON.stringify(path)}]` }
+        return { contents: `module.exports = ${requireFrom(file)}[${JSON.stringify(path)}]` }
       })
     },
   }
@@ -128,13 +146,14 @@ async function bundleShared(file, modules, others) {
     ...forNode,
     stdin: { contents: `${lines.join('\n')}\nexport { ${exported.join(', ')} }`, resolveDir: SOURCES, loader: 'ts' },
     outfile,
-    plugins: [fromBundles(outfile, others), outside(outfile)],
+    plugins: [fromBundles(others, besides(outfile)), outside(outfile)],
   })
 }
 
 const { reached, imports } = await analyse()
 // An index only names exports. In the bundle of its entry point Node.js finds these names.
-const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.test(module)
+// The command line, which is in another package, has its own copy of an entry point's module.
+const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.test(module) && !entries.includes(module)
 const shared = [...reached.keys()].filter(isShared)
 const withAddon = new Set(shared.filter((module) => needsAddon(module, imports)))
 const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))
@@ -153,7 +172,7 @@ for (const entry of entries) {
     ...forNode,
     entryPoints: [join(SOURCES, `${entry}.ts`)],
     outfile,
-    plugins: [fromBundles(outfile, bundles), outside(outfile)],
+    plugins: [fromBundles(bundles, besides(outfile)), outside(outfile)],
   })
 }
 // The modules for `import` name the exports of those for `require`.
@@ -176,7 +195,8 @@ const program = await build({
   keepNames: true,
   entryPoints: [join(SOURCES, `${CLI}.ts`)],
   outfile: cli,
-  plugins: [fromBundles(cli, bundles), outside(cli)],
+  banner: { js: INSTALLED },
+  plugins: [fromBundles(bundles, ofTheMainPackage), outside(cli)],
 })
 chmodSync(cli, 0o755)
 
@@ -197,3 +217,8 @@ renameSync(join(dirname(cli), 'report-style.css'), join(dirname(cli), 'report.cs
 
 const files = [program, page].flatMap(({ metafile }) => Object.keys(metafile.inputs))
 writeFileSync(join(dirname(cli), 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, 'The command line', files))
+
+pruneDeclarations(
+  DIST,
+  entries.flatMap((entry) => [join(DIST, `${entry}.d.ts`), join(DIST, `${entry}.d.mts`)]),
+)

@@ -218,11 +218,7 @@ function rust() {
       numbers.map(([constant, number]) => `    ("${name.toUpperCase()}_${constant}", "${number}"),\n`),
     )
   const lua = `/// The names that Lua files use, and their numbers.\npub(crate) const LUA_NAMES: &[(&str, &str)] = &[\n${names.join('')}];\n`
-  const file = (name) => {
-    const line = `    ("${name}", include_str!("../lua/${name}")),\n`
-    // As rustfmt breaks it.
-    return line.length <= 101 ? line : `    (\n        "${name}",\n        include_str!("../lua/${name}"),\n    ),\n`
-  }
+  const file = (name) => `    ("${name}", lua!("${name}")),\n`
   const files = `/// The files of the limiter script, by name.\npub(crate) const LUA_FILES: &[(&str, &str)] = &[\n${limiterFiles().map(file).join('')}];\n`
   return `//! ${HEAD}\n\n${[...modules, rustKinds(), lua, files].join('\n')}`
 }

@@ -1,7 +1,7 @@
 /**
- * Publishes the packages of scripts/stage-package.mjs: the platforms' packages first, so that the
- * main package never depends on a missing one. Published packages are skipped, so an interrupted
- * release can be run again.
+ * Publishes the packages of scripts/stage-package.mjs: the platforms' packages, the main package and the
+ * command line, in this order, so that none depends on a missing one. Published packages are skipped, so an
+ * interrupted release can be run again.
  *
  *     node scripts/publish.mjs [--from DIR] [--dry-run]
  *
@@ -18,6 +18,7 @@ import { parseArgs } from 'node:util'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const MAIN = 'tollgate'
+const CLI = 'tollgate-cli'
 
 const { values: options } = parseArgs({
   options: {
@@ -37,14 +38,14 @@ function publishAll(stage) {
   const main = readManifest(join(stage, MAIN))
   const required = main.optionalDependencies
   requireComplete(stage, main, required)
-  for (const name of [...Object.keys(required), MAIN]) {
+  for (const name of [...Object.keys(required), MAIN, CLI]) {
     publish(join(stage, name), `${name}@${main.version}`, main.version)
   }
 }
 
 /** A main package that depends on an unpublished package could not be taken back. */
 function requireComplete(stage, main, required) {
-  const names = Object.keys(required)
+  const names = [...Object.keys(required), CLI]
   const missing = names.filter((name) => !existsSync(join(stage, name)))
   if (missing.length > 0) {
     throw new Error(`not staged: ${missing.join(', ')}`)
@@ -56,6 +57,9 @@ function requireComplete(stage, main, required) {
   const others = names.filter((name) => readManifest(join(stage, name)).version !== main.version)
   if (others.length > 0) {
     throw new Error(`not at ${main.version}: ${others.join(', ')}`)
+  }
+  if (readManifest(join(stage, CLI)).dependencies[MAIN] !== main.version) {
+    throw new Error(`${CLI} does not depend on ${MAIN}@${main.version}`)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Creates the folders that a release publishes: one for the main package, and one for each platform
- * with an addon. The tarball tests install the same folders.
+ * Creates the folders that a release publishes: one for the main package, one for the command line, and
+ * one for each platform with an addon. The tarball tests install the same folders.
  *
  *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete] [--repository URL]
  *
@@ -8,15 +8,16 @@
  * --addons      the folder of the *.node files; default: the root of the repository
  * --complete    fails unless every platform's addon exists. A release needs it: otherwise it could
  *               publish a package that cannot be loaded on some platform
- * --repository  the URL of the sources, such as https://github.com/OWNER/NAME. It is written into
- *               the manifests: npm accepts provenance only from the repository that they name
+ * --repository  the URL of the sources, such as https://github.com/OWNER/NAME; default: that of package.json.
+ *               It is written into the manifests: npm accepts provenance only from the repository that
+ *               they name. The links of the READMEs lead there
  *
  * It replaces `napi artifacts` and `napi pre-publish`, which require every addon, write into npm/*,
  * and publish.
  */
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, posix, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { parseTriple } from '@napi-rs/cli'
@@ -25,8 +26,8 @@ import { billOfMaterials, thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** The files that npm publishes whether or not `files` lists them. */
-const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
+/** The package of the command line: its name, and the folder of its manifest. */
+const CLI = { name: 'tollgate-cli', folder: 'npm/cli' }
 
 /** The licences of the crates that are compiled into the addon or into WebAssembly. */
 const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
@@ -49,6 +50,9 @@ const { values: options } = parseArgs({
   },
 })
 
+/** The address of the sources, as browsers show it. */
+const repository = options.repository ?? readManifest(ROOT).repository.url.replace(/^git\+|\.git$/g, '')
+
 try {
   stage(resolve(options.out), resolve(options.addons), options.complete)
 } catch (error) {
@@ -66,6 +70,7 @@ function stage(out, addons, complete) {
     throw new Error(`no addon in ${shown(addons)} for: ${missing.map(({ name }) => name).join(', ')}`)
   }
   stageMain(join(out, manifest.name), manifest, platforms)
+  stageCli(join(out, CLI.name), manifest)
   const licenses = thirdPartyLicenses(ROOT, 'The addon')
   for (const platform of ready) {
     stagePlatform(join(out, platform.name), platform, addons, licenses)
@@ -79,40 +84,59 @@ function stage(out, addons, complete) {
 function stageMain(folder, manifest, platforms) {
   const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
-  copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
+  copyAll(ROOT, [...manifest.files, 'LICENSE'], folder)
+  rmSync(join(folder, 'dist', 'cli'), { recursive: true })
   requireEntryPoints(folder, manifest.exports)
-  stagePlayground(join(folder, 'dist', 'playground'), `v${manifest.version}`)
+  stageReadme(ROOT, folder, manifest.version)
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
-  const notices = ['dist/cli/THIRD-PARTY-LICENSES.txt', 'dist/playground/licences.txt'].map((name) =>
-    readFileSync(join(folder, name), 'utf8'),
-  )
-  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, undefined, notices))
-  if (options.repository !== undefined) {
-    const readme = join(folder, 'README.md')
-    writeFileSync(readme, withAbsoluteLinks(readFileSync(readme, 'utf8'), `v${manifest.version}`))
-  }
+  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, { part: 'The WebAssembly' }))
   published.files = [...manifest.files, THIRD_PARTY, BILL]
   writeManifest(folder, published)
   report(folder, published)
 }
 
-/** The playground, which `npx tollgate playground` serves. Its page needs packages of its own to build. */
-function stagePlayground(folder, tag) {
+/** The command line, with the playground that it serves. It depends on the main package at its own version. */
+function stageCli(folder, { version }) {
+  const source = join(ROOT, CLI.folder)
+  const manifest = readManifest(source)
+  requireVersion(manifest, version, `npm version --no-git-tag-version ${version} --prefix ${CLI.folder}`)
+  copyAll(ROOT, ['dist/cli', 'LICENSE'], folder)
+  stagePlayground(join(folder, 'dist', 'playground'), version)
+  stageReadme(source, folder, version)
+  writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The playground'))
+  const notices = ['dist/cli/THIRD-PARTY-LICENSES.txt', 'dist/playground/licences.txt'].map((name) =>
+    readFileSync(join(folder, name), 'utf8'),
+  )
+  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, { part: 'The playground', notices }))
+  const published = { ...manifest, dependencies: { tollgate: version }, files: [...manifest.files, THIRD_PARTY, BILL] }
+  writeManifest(folder, published)
+  report(folder, published)
+}
+
+/** The playground, which `npx tollgate-cli playground` serves. Its page needs packages of its own to build. */
+function stagePlayground(folder, version) {
   install('examples/playground/view')
-  const links = options.repository === undefined ? [] : ['--docs', `${options.repository}/blob/${tag}/docs/*.md`]
-  const words = [join(ROOT, 'examples', 'playground', 'build.mjs'), folder, ...links]
+  const words = [join(ROOT, 'examples', 'playground', 'build.mjs'), folder, '--docs', addressOf('docs/*.md', version)]
   execFileSync('node', words, { stdio: ['ignore', 'ignore', 'inherit'] })
   cpSync(join(ROOT, 'examples', 'playground', 'serve.mjs'), join(folder, 'serve.mjs'))
 }
 
 /**
- * A page whose links lead to the sources of a tag: npm's site shows the README, but the package has
- * no other page. Images need the address of the file itself.
+ * A README whose links lead to the sources of the version's tag: npm's site shows it, but the package has no
+ * other page. Images need the address of the file itself.
  */
-function withAbsoluteLinks(markdown, tag) {
-  return markdown.replace(/(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)/g, (_, image, text, path) => {
-    return `${image}${text}(${options.repository}/${image === '' ? 'blob' : 'raw'}/${tag}/${path})`
+function stageReadme(source, folder, version) {
+  const place = relative(ROOT, source).replaceAll('\\', '/')
+  const text = readFileSync(join(source, 'README.md'), 'utf8')
+  const absolute = text.replace(/(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)/g, (_, image, label, path) => {
+    return `${image}${label}(${addressOf(posix.join(place, path), version, image === '' ? 'blob' : 'raw')})`
   })
+  writeFileSync(join(folder, 'README.md'), absolute)
+}
+
+/** The address of a file of the repository at the tag of a version. */
+function addressOf(path, version, kind = 'blob') {
+  return `${repository}/${kind}/v${version}/${path}`
 }
 
 /** A development build may lack some files: dist/ is then without WebAssembly. */
@@ -127,11 +151,11 @@ function requireEntryPoints(folder, entry) {
 /** A platform's package: one addon with its licences. */
 function stagePlatform(folder, { source, addon, target }, addons, licenses) {
   const manifest = readManifest(source)
-  copyAll(source, ['README.md'], folder)
   copyAll(ROOT, ['LICENSE'], folder)
   copyAll(addons, [addon], folder)
+  stageReadme(source, folder, manifest.version)
   writeFileSync(join(folder, THIRD_PARTY), licenses)
-  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, target))
+  writeFileSync(join(folder, BILL), billOfMaterials(ROOT, manifest, { part: 'The addon', target }))
   writeManifest(folder, { ...manifest, files: [...manifest.files, THIRD_PARTY, BILL] })
   report(folder, manifest)
 }
@@ -141,12 +165,11 @@ function readPlatforms(manifest) {
   const targets = Object.fromEntries(
     manifest.napi.targets.map((target) => [parseTriple(target).platformArchABI, target]),
   )
-  const platforms = readdirSync(join(ROOT, 'npm')).map((folder) => {
+  const folders = readdirSync(join(ROOT, 'npm')).filter((folder) => `npm/${folder}` !== CLI.folder)
+  const platforms = folders.map((folder) => {
     const source = join(ROOT, 'npm', folder)
     const { name, version, main } = readManifest(source)
-    if (version !== manifest.version) {
-      throw new Error(`${name} is at ${version}, ${manifest.name} at ${manifest.version}: run \`npx napi version\``)
-    }
+    requireVersion({ name, version }, manifest.version, 'npx napi version')
     return { source, name, version, addon: main, target: targets[folder] }
   })
   const { length } = manifest.napi.targets
@@ -154,6 +177,13 @@ function readPlatforms(manifest) {
     throw new Error(`npm/ has ${platforms.length} platforms, package.json ${length}: run \`npx napi create-npm-dirs\``)
   }
   return platforms
+}
+
+/** All packages have the version of the main package. */
+function requireVersion({ name, version }, main, command) {
+  if (version !== main) {
+    throw new Error(`${name} is at ${version}, tollgate at ${main}: run \`${command}\``)
+  }
 }
 
 /** npm would publish without missing files, and would not report them. */
@@ -179,13 +209,13 @@ function readManifest(folder) {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
-/** The published manifest. Only a release knows its repository. */
+/** The published manifest. */
 function writeManifest(folder, manifest) {
-  const { repository: url } = options
-  const addresses =
-    url === undefined
-      ? {}
-      : { homepage: `${url}#readme`, bugs: `${url}/issues`, repository: { type: 'git', url: `git+${url}.git` } }
+  const addresses = {
+    homepage: `${repository}#readme`,
+    bugs: `${repository}/issues`,
+    repository: { ...manifest.repository, url: `git+${repository}.git` },
+  }
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ ...manifest, ...addresses }, null, 2)}\n`)
 }
 

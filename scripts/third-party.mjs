@@ -9,14 +9,15 @@ import { dirname, join } from 'node:path'
 /** The names of licence files in packages. */
 const PAPERS = /^(licen[cs]e|copying|notice|unlicense)/i
 
-/** The cargo features of the package's parts, by the name of the part in the text. */
-const PARTS = {
-  'The addon': ['--features', 'node,redis,zones'],
-  'The WebAssembly': ['--no-default-features', '--features', 'wasm,wasm-redis'],
-}
-
 /** The target of the WebAssembly. */
 const WASM = 'wasm32-unknown-unknown'
+
+/** The parts of the packages by their names in the texts: cargo features, and the target if there is one. */
+const PARTS = {
+  'The addon': { features: ['--features', 'node,redis,zones'] },
+  'The WebAssembly': { features: ['--no-default-features', '--features', 'wasm,wasm-redis'], target: WASM },
+  'The playground': { features: ['--no-default-features', '--features', 'wasm'], target: WASM },
+}
 
 /**
  * The crates of a part of the package with all of their dependencies, and the texts of their
@@ -25,7 +26,7 @@ const WASM = 'wasm32-unknown-unknown'
  * @throws if cargo fails, or if a crate names no licence.
  */
 export function thirdPartyLicenses(root, part) {
-  const target = part === 'The WebAssembly' ? WASM : 'all'
+  const { target = 'all' } = PARTS[part]
   const head = `${part} has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.\n`
   // Macros put code into the crates that use them.
   return noticeOf(head, linkedCrates(root, part, target, 'normal'))
@@ -50,16 +51,16 @@ export function bundledLicenses(root, title, files) {
 }
 
 /**
- * A software bill of materials in the format CycloneDX: the crates that a target's addon or the
- * WebAssembly links, and the npm packages of bundles.
+ * A software bill of materials in the format CycloneDX: the crates that a part links, and the npm packages of bundles.
  *
  * @param {{ name: string, version: string, license: string }} manifest The package.
- * @param {string} [target] The target of the addon; without it, the WebAssembly.
- * @param {readonly string[]} [notices] The texts of `bundledLicenses`.
+ * @param {object} contents
+ * @param {string} contents.part The part with crates.
+ * @param {string} [contents.target] The target of the addon; other parts have one target.
+ * @param {readonly string[]} [contents.notices] The texts of `bundledLicenses`.
  */
-export function billOfMaterials(root, manifest, target, notices = []) {
-  const part = target === undefined ? 'The WebAssembly' : 'The addon'
-  const crates = linkedCrates(root, part, target ?? WASM, 'normal,no-proc-macro')
+export function billOfMaterials(root, manifest, { part, target = PARTS[part].target, notices = [] }) {
+  const crates = linkedCrates(root, part, target, 'normal,no-proc-macro')
   const packages = notices.flatMap((notice) => listed(notice)).sort(byName)
   const components = [
     ...crates.map((crate) => component('cargo', crate, [{ alg: 'SHA-256', content: crate.checksum }])),
@@ -118,7 +119,7 @@ function papersIn(folder) {
 function linkedCrates(root, part, target, edges) {
   const cargo = (...args) => execFileSync('cargo', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
   const line = ['--prefix', 'none', '--format', '{p}', '--edges', edges, '--target', target]
-  const tree = cargo('tree', '--locked', '--package', 'tollgate', ...PARTS[part], ...line)
+  const tree = cargo('tree', '--locked', '--package', 'tollgate', ...PARTS[part].features, ...line)
   const linked = new Set([...tree.matchAll(/^(\S+) v(\S+)/gm)].map(([, name, version]) => `${name} ${version}`))
   const checksums = new Map(
     [
@@ -127,7 +128,7 @@ function linkedCrates(root, part, target, edges) {
       ),
     ].map(([, name, version, checksum]) => [`${name} ${version}`, checksum]),
   )
-  const { packages } = JSON.parse(cargo('metadata', '--format-version', '1', '--locked', ...PARTS[part]))
+  const { packages } = JSON.parse(cargo('metadata', '--format-version', '1', '--locked', ...PARTS[part].features))
   return packages
     .map(({ name, version, license, manifest_path }) => {
       return { name, version, license, folder: dirname(manifest_path), checksum: checksums.get(`${name} ${version}`) }

@@ -38,6 +38,7 @@ try {
     }
     console.log(`${program}: correct`)
   }
+  tryCommandLine(consumer)
 } catch (error) {
   console.error(`try-packages: ${error instanceof Error ? error.message : error}`)
   process.exitCode = 1
@@ -45,14 +46,28 @@ try {
   rmSync(temp, { recursive: true, force: true })
 }
 
-/** The main package is required, the others are optional, as in its published manifest. */
+/** The installed command replays a log that one request in two passes. */
+function tryCommandLine(consumer) {
+  const line = (second) => `192.0.2.1 - - [31/Jan/2026:10:00:0${second} +0000] "GET / HTTP/1.1" 200 1\n`
+  writeFileSync(join(consumer, 'access.log'), line(1) + line(2))
+  const words = ['simulate', 'access.log', '--policy', 'gcra limit=1 period=1h', '--key', 'ip', '--format', 'json']
+  const program = join(consumer, 'node_modules', 'tollgate-cli', 'dist', 'cli', 'main.js')
+  const output = execFileSync(process.execPath, [program, ...words], { cwd: consumer, encoding: 'utf8' })
+  const [{ requests, refused }] = JSON.parse(output).policies
+  if (requests !== 2 || refused !== 1) {
+    throw new Error(`tollgate simulate printed ${output}`)
+  }
+  console.log('tollgate simulate: correct')
+}
+
+/** The main package and the command line are required, the others are optional, as in its published manifest. */
 function install() {
   const names = readdirSync(stage)
   const files = Object.fromEntries(names.map((name) => [name, `file:${pack(name)}`]))
-  const { tollgate, ...platforms } = files
+  const { tollgate, 'tollgate-cli': cli, ...platforms } = files
   const consumer = join(temp, 'consumer')
   mkdirSync(consumer)
-  const manifest = { private: true, dependencies: { tollgate }, optionalDependencies: platforms }
+  const manifest = { private: true, dependencies: { tollgate, 'tollgate-cli': cli }, optionalDependencies: platforms }
   writeFileSync(join(consumer, 'package.json'), JSON.stringify(manifest))
   npm(consumer, 'install', '--offline', '--no-audit', '--no-fund')
   const installed = readdirSync(join(consumer, 'node_modules')).filter((name) => name in files)

@@ -17,6 +17,13 @@
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` describes the design.
 
+/// The text of a file in `lua/`, as `build.rs` has shortened it.
+macro_rules! lua {
+    ($file:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/lua/", $file))
+    };
+}
+
 pub mod algorithm;
 pub mod calendar;
 pub mod clock;

@@ -1,2 +1,4 @@
-/** The engine. */
-export declare const hexadecimal: string
+/** The bytes of the engine. */
+export declare const size: number
+/** The engine, as raw deflate in Base64. */
+export declare const deflated: string

@@ -106,7 +106,7 @@ describe('the results', () => {
       await page
         .getByRole('textbox', { name: 'Times' })
         .fill('192.0.2.1 - - [05/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1')
-      await page.getByText('npx tollgate simulate access.log --suggest 1%').waitFor()
+      await page.getByText('npx tollgate-cli simulate access.log --suggest 1%').waitFor()
     }))
 })
 

@@ -39,8 +39,8 @@ async function open(visit?: Visit): Promise<Page> {
 test('the engine of the playground is built without its Redis code', () => {
   const built = createRequire(__filename)
   const hasModule = (name: string) => {
-    const { hexadecimal } = built(`../../wasm/${name}.js`) as { hexadecimal: string }
-    return worker.includes(hexadecimal.slice(50_000, 51_000))
+    const { deflated } = built(`../../wasm/${name}.js`) as { deflated: string }
+    return worker.includes(deflated.slice(50_000, 51_000))
   }
   const worker = readFileSync(join(site.folder, 'worker.js'), 'latin1')
   expect([hasModule('inlined'), hasModule('redis-inlined')]).toEqual([true, false])

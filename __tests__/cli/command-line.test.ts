@@ -21,13 +21,13 @@ test('--help lists the commands and the exit codes', async () => {
 test.each([['help simulate'], ['simulate --help']])('%s prints the arguments of the command', async (words) => {
   const { code, stdout, stderr } = await tollgate(words.split(' '))
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  expect(stdout).toMatch(/^Usage: tollgate simulate /)
+  expect(stdout).toMatch(/^Usage: tollgate-cli simulate /)
 })
 
 test('running without a command is a usage error and prints the help', async () => {
   const { code, stdout, stderr } = await tollgate([])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(stderr).toMatch(/^Usage: tollgate /)
+  expect(stderr).toMatch(/^Usage: tollgate-cli /)
 })
 
 test.each([

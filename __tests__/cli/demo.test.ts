@@ -40,7 +40,7 @@ test('it shows that the law holds, and a real refusal', async () => {
   expect(stdout).toContain('RateLimit-Policy: "default";q=20;w=2\n')
   expect(stdout).toContain('RateLimit: "default";r=0;t=1\n')
   expect(stdout).toContain('Retry-After: 1\n')
-  expect(stdout).toContain('Next: npx tollgate playground')
+  expect(stdout).toContain('Next: npx tollgate-cli playground')
   // Not a terminal: no colours, no cursor movements.
   expect(stdout).not.toContain('\u001b')
 })

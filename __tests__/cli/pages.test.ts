@@ -1,5 +1,5 @@
 /**
- * Runs every `npx tollgate` command of the pages in a shell, on logs like the ones that it names.
+ * Runs every `npx tollgate-cli` command of the pages in a shell, on logs like the ones that it names.
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const page = pages.find(({ path }) => path === 'docs/command-line.md')
 
 const commands = pages
   .flatMap(({ blocks }) => blocks.filter(({ language }) => language === 'sh'))
-  .flatMap(({ code }) => code.split('\n').filter((line) => line.includes('npx tollgate simulate')))
+  .flatMap(({ code }) => code.split('\n').filter((line) => line.includes('npx tollgate-cli simulate')))
 
 let folder: string
 
@@ -40,7 +40,7 @@ afterAll(() => {
 })
 
 test.each(commands)('%s', async (command) => {
-  const words = command.replace('npx tollgate', '"$NODE" "$PROGRAM"')
+  const words = command.replace('npx tollgate-cli', '"$NODE" "$PROGRAM"')
   const { PATH = '' } = process.env
   const env = { PATH, NODE: process.execPath, PROGRAM }
   const { stderr } = await run('sh', ['-c', words], { cwd: folder, env })

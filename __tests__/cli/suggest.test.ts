@@ -86,7 +86,7 @@ test('a limit in the gap between busy keys and the rest is code, too, and checke
     cwd: folder,
   })
   expect(stdout).toContain('any limit from 10 to 299 in every 1 min refuses 1 key, and none of the other 20')
-  const [, code, command] = /\nin code:\n([\s\S]*)\n\nto check them:\n {2}npx tollgate (.*)\n$/.exec(stdout) ?? []
+  const [, code, command] = /\nin code:\n([\s\S]*)\n\nto check them:\n {2}npx tollgate-cli (.*)\n$/.exec(stdout) ?? []
   expect(code?.split('\n')).toEqual([
     "  new RateLimiter(gcra({ limit: 100, period: '1m' }))",
     "  new RateLimiter(gcra({ limit: 50, period: '1m' })) // in the gap: 1 key sent more",
@@ -103,7 +103,7 @@ test('the report names the request, the result and the method', async () => {
     /to refuse at most 1 % of keys by fixedWindow window=1m:\n {2}fixedWindow limit=99 window=1m\n {2}refuses 1 request \(0\.0198 %\), of 1 key; 98 refuses more \(found in \d+ replays\)\n/,
   )
   // It ends with the code, and with a command that gives the same counts.
-  const [, code, command] = /\nin code:\n(.*)\n\nto check it:\n {2}npx tollgate (.*)\n$/.exec(stdout) ?? []
+  const [, code, command] = /\nin code:\n(.*)\n\nto check it:\n {2}npx tollgate-cli (.*)\n$/.exec(stdout) ?? []
   expect(code).toBe("  new RateLimiter(fixedWindow({ limit: 99, window: '1m' }))")
   expect(command).toBe("simulate access.log --policy 'fixedWindow limit=99 window=1m' --key ip")
   const again = ['simulate', 'access.log', '--policy', 'fixedWindow limit=99 window=1m', '--key', 'ip']

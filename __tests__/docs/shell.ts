@@ -6,7 +6,6 @@ import { ROOT } from './pages.js'
 
 const manifest: {
   readonly name: string
-  readonly bin: Readonly<Record<string, string>>
   readonly scripts: Readonly<Record<string, string>>
   readonly devDependencies: Readonly<Record<string, string>>
   readonly peerDependencies: Readonly<Record<string, string>>
@@ -14,6 +13,11 @@ const manifest: {
 
 /** The tools of docs/bundlers.md. Their own tests install them. */
 const bundlers: Pick<typeof manifest, 'devDependencies'> = require(join(ROOT, '__tests__', 'bundlers', 'package.json'))
+
+/** The package of the command line. */
+const commandLine: { readonly bin: Readonly<Record<string, string>> } = require(
+  join(ROOT, 'npm', 'cli', 'package.json'),
+)
 
 type Words = readonly string[]
 
@@ -39,7 +43,7 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
       'binary',
       [name],
       (binary) =>
-        binary in manifest.bin || binary in bundlers.devDependencies || isThere(join('node_modules', '.bin', binary)),
+        binary in commandLine.bin || binary in bundlers.devDependencies || isThere(join('node_modules', '.bin', binary)),
     ),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),

@@ -2,8 +2,6 @@
  * Programs in an external folder that use the installed package: by `import`, by `require`, and
  * under Jest.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { copyPrograms, entryPoints, installed, jsonOutput, link, Release, run } from './release.js'
@@ -71,26 +69,6 @@ test('a program without a peer that an entry point needs gets an error that name
   await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(
     "Cannot find module '@opentelemetry/api'",
   )
-})
-
-test('npx tollgate playground serves the page with its engine', async () => {
-  const program = join(consumer, 'node_modules', 'tollgate', 'dist', 'cli', 'main.js')
-  const server = spawn('node', [program, 'playground', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  try {
-    const [line] = (await once(server.stdout, 'data')) as [Buffer]
-    const [address = ''] = String(line).split('\n')
-    expect(address).toMatch(/^http:\/\/localhost:\d+\/$/)
-    const page = await (await fetch(address)).text()
-    const files = [...page.matchAll(/(?:src|href)="\.?\/?([\w.-]+)"/g)].map(([, file]) => file)
-    expect(files).toEqual(expect.arrayContaining(['page.js', 'style.css']))
-    for (const file of [...files, 'worker.js']) {
-      expect((await fetch(address + file)).status).toBe(200)
-    }
-    expect((await fetch(`${address}..%2fcli%2fmain.js`)).status).toBe(404)
-  } finally {
-    server.kill()
-    await once(server, 'exit')
-  }
 })
 
 describe('under Jest', () => {

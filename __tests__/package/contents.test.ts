@@ -1,8 +1,8 @@
 /** The contents of the packages, and the results of the publishing tools. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join, posix } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
-import { MAIN, npx, type PackedPackage, Release, ROOT, run } from './release.js'
+import { CLI, MAIN, npx, type PackedPackage, Release, ROOT, run } from './release.js'
 
 let release: Release
 
@@ -17,34 +17,44 @@ describe('the main package', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
     const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
     engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
-    const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
-    const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
+    const bundles = ['compile', 'web', 'embedded', 'embedded.workerd', 'redis', 'redis.workerd'].map(
+      (name) => `dist/wasm/${name}.mjs`,
+    )
     const { '.': main, './package.json': _, ...subpaths } = stagedManifest().exports
     const modules = [main, ...Object.values(subpaths)].flatMap((entry) => [
       entry?.import.default,
       entry?.require.default,
     ])
     const shared = ['core', 'shared', 'wasm/engine'].map((name) => `dist/${name}.js`)
-    const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
-    const playground = ['icon.svg', 'index.html', 'licences.txt', 'page.js', 'serve.mjs', 'style.css', 'worker.js']
     const expected = [
       ...papers,
-      ...program,
-      ...playground.map((name) => `dist/playground/${name}`),
-      'native.d.ts',
       ...engine,
       ...bundles,
       ...modules.map((file = '') => file.replace('./', '')),
       ...shared,
-      ...sources.map(declarationsOf),
     ]
-    expect(paths(release.main)).toEqual(expected.sort())
+    const isDeclaration = (path: string) => /\.d\.m?ts$/.test(path)
+    expect(paths(release.main).filter((path) => !isDeclaration(path))).toEqual(expected.sort())
+    expect(paths(release.main).filter(isDeclaration)).toEqual([...reachedDeclarations()].sort())
+  })
+
+  test('has each module in one bundle', () => {
+    const bundles = paths(release.main).filter((path) => /^dist\/.*\.js$/.test(path))
+    const modules = bundles.flatMap((path) => {
+      const text = readFileSync(join(release.stage, MAIN, path), 'utf8')
+      return [...new Set(text.match(/^\/\/ ts\/.+\.ts$/gm))]
+    })
+    const twice = modules.filter((module, index) => modules.indexOf(module) !== index)
+    // These only name the exports of others, for `tollgate` and `tollgate/wasm`.
+    expect(twice.sort()).toEqual(['// ts/api/index.ts', '// ts/policies/index.ts'])
   })
 
   test('depends on all platform packages at its own version, and runs nothing on installation', () => {
     const manifest = stagedManifest()
-    const names = readdirSync(join(ROOT, 'npm')).map((platform) => `${MAIN}-${platform}`)
-    expect(manifest).toHaveProperty('optionalDependencies', Object.fromEntries(names.map((n) => [n, manifest.version])))
+    const names = PLATFORMS.map((platform) => `${MAIN}-${platform}`)
+    const { version } = manifest
+    expect(manifest).toHaveProperty('optionalDependencies', Object.fromEntries(names.map((name) => [name, version])))
+    expect(manifest).not.toHaveProperty('dependencies')
     expect(manifest).not.toHaveProperty('scripts')
     expect(manifest).not.toHaveProperty('devDependencies')
   })
@@ -75,9 +85,25 @@ describe('the main package', () => {
     const { './wasm': wasm } = stagedManifest().exports as Record<string, object>
     const web = { types: './dist/wasm/index.d.mts', default: './dist/wasm/web.mjs' }
     expect(Object.entries(wasm as object).slice(0, 3)).toEqual([
-      ['workerd', { ...web, default: './dist/wasm/workerd.mjs' }],
+      ['workerd', web],
       ['deno', web],
       ['browser', { import: web }],
+    ])
+    const sourceOf = (name: string) => ({
+      workerd: `./dist/wasm/${name}.workerd.mjs`,
+      default: `./dist/wasm/${name}.mjs`,
+    })
+    expect(stagedManifest().imports).toEqual({
+      '#wasm/embedded': sourceOf('embedded'),
+      '#wasm/redis': sourceOf('redis'),
+    })
+    const bundle = readFileSync(join(release.stage, MAIN, 'dist', 'wasm', 'web.mjs'), 'utf8')
+    const imported = [...bundle.matchAll(/\bfrom"([#.\w][^",]*)"/g)].map(([, from]) => from)
+    expect([...new Set(imported)].sort()).toEqual([
+      '#wasm/embedded',
+      '#wasm/redis',
+      '../../wasm/engine.js',
+      '../../wasm/redis-engine.js',
     ])
   })
 
@@ -100,9 +126,40 @@ describe('the main package', () => {
   })
 })
 
+describe('the package of the command line', () => {
+  test('has the program with what it serves, and nothing of the main package', () => {
+    const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
+    const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
+    const names = ['icon.svg', 'index.html', 'licences.txt', 'page.js', 'serve.mjs', 'style.css', 'worker.js']
+    const playground = names.map((name) => `dist/playground/${name}`)
+    expect(paths(release.cli)).toEqual([...papers, ...program, ...playground].sort())
+  })
+
+  test('is the only one with commands, and depends on exactly the main package of its version', () => {
+    const { version } = stagedManifest()
+    const program = 'dist/cli/main.js'
+    const manifest = readManifest(join(release.stage, CLI))
+    expect(manifest).toMatchObject({ version, bin: { [CLI]: program, [MAIN]: program } })
+    expect(manifest).toHaveProperty('dependencies', { [MAIN]: version })
+    // Two packages with one command would overwrite each other's link in node_modules/.bin.
+    expect(stagedManifest()).not.toHaveProperty('bin')
+  })
+
+  test('lists every crate in the playground, with its licence text', () => {
+    const text = readFileSync(join(release.stage, CLI, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
+    for (const name of ['hashbrown', 'rlsf', 'siphasher', 'wasm-bindgen']) {
+      expect(text).toMatch(new RegExp(`^${name} [\\d.]+: `, 'm'))
+    }
+  })
+
+  test('passes publint', async () => {
+    expect(await npx('publint', 'run', release.tarball(release.cli), '--strict')).toContain('All good!')
+  })
+})
+
 describe('the platform packages', () => {
   test("are the built ones, and the ones in the loader's error", () => {
-    expect(readdirSync(join(ROOT, 'npm')).sort()).toEqual([...PLATFORMS].sort())
+    expect(readdirSync(join(ROOT, 'npm')).sort()).toEqual([...PLATFORMS, 'cli'].sort())
     expect(readManifest(ROOT).napi.targets).toHaveLength(PLATFORMS.length)
   })
 
@@ -128,7 +185,7 @@ describe('the platform packages', () => {
 
 describe('the staging', () => {
   test('prints the package sizes as npm does', () => {
-    for (const { name, version, size, unpackedSize } of [release.main, release.platform]) {
+    for (const { name, version, size, unpackedSize } of [release.main, release.cli, release.platform]) {
       const sizes = `${kilobytes(size)} kB packed, ${kilobytes(unpackedSize)} kB unpacked`
       expect(release.report).toContain(`${name} at ${version}: ${sizes}\n`)
     }
@@ -147,23 +204,32 @@ describe('the staging', () => {
     }
   })
 
-  test('adds the given repository to all packages, as provenance needs it, and otherwise none', async () => {
-    expect(stagedManifest()).not.toHaveProperty('repository')
-    const out = join(release.temp, 'with-repository')
-    const url = 'https://example.com/owner/name'
-    await run('node', [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', out, '--repository', url])
-    for (const name of [MAIN, release.platform.name]) {
+  const names = () => [MAIN, CLI, release.platform.name]
+
+  test.each([
+    ['the repository of package.json', 'https://github.com/tollgate/tollgate', []],
+    ['the given one, as provenance needs it', 'https://example.com/a/b', ['--repository', 'https://example.com/a/b']],
+  ])('writes %s into all packages, and lets all links of the READMEs lead there', async (_, url, words) => {
+    const out = words.length === 0 ? release.stage : join(release.temp, 'with-repository')
+    if (words.length > 0) {
+      await run('node', [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', out, ...words])
+    }
+    const { version } = readManifest(join(out, MAIN))
+    for (const name of names()) {
       const manifest = readManifest(join(out, name))
       expect(manifest).toMatchObject({ name, repository: { type: 'git', url: `git+${url}.git` } })
       expect(manifest).toMatchObject({ homepage: `${url}#readme`, bugs: `${url}/issues` })
+      const targets = targetsOf(readFileSync(join(out, name, 'README.md'), 'utf8'))
+      // A link to a heading of the README itself needs no address.
+      expect(targets.filter((target) => !/^(https:\/\/|#)/.test(target))).toEqual([])
+      const files = targets.flatMap((target) => target.split(`${url}/blob/v${version}/`)[1] ?? [])
+      expect(files.filter((file) => !existsSync(join(ROOT, file.replace(/#.*/, ''))))).toEqual([])
     }
-    const readme = readFileSync(join(out, MAIN, 'README.md'), 'utf8')
-    const targets = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => target)
-    // A link to a heading of the README itself needs no address.
-    expect(targets.filter((target) => !target.startsWith(`${url}/`) && !/^(https:|#)/.test(target))).toEqual([])
-    const { version } = readManifest(join(out, MAIN))
-    expect(targets).toContain(`${url}/blob/v${version}/docs/operations.md`)
-    expect(readme).toContain(`(${url}/raw/v${version}/docs/plots/window-edge.svg)`)
+    const readme = targetsOf(readFileSync(join(out, MAIN, 'README.md'), 'utf8'))
+    expect(readme).toContain(`${url}/blob/v${version}/docs/operations.md`)
+    expect(readme).toContain(`${url}/raw/v${version}/docs/plots/window-edge.svg`)
+    const cli = targetsOf(readFileSync(join(out, CLI, 'README.md'), 'utf8'))
+    expect(cli).toContain(`${url}/blob/v${version}/docs/command-line.md`)
   })
 
   test('fails for a release with a missing addon, and names it', async () => {
@@ -171,6 +237,13 @@ describe('the staging', () => {
     await expect(run('node', words)).rejects.toThrow(/no addon in .* for: tollgate-/)
   })
 })
+
+/** The targets of a page's links and images. */
+function targetsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/\]\(([^)]+)\)|^\[[^\]]+\]: (\S+)|(?:src|href)="([^"]+)"/gm)].map(
+    ([, inline, reference, html]) => inline ?? reference ?? html ?? '',
+  )
+}
 
 function kilobytes(bytes: number): number {
   return Math.round(bytes / 1000)
@@ -184,6 +257,7 @@ interface Conditions {
 interface Manifest {
   readonly version: string
   readonly exports: Readonly<Record<string, Conditions>>
+  readonly imports: Readonly<Record<string, object>>
   readonly typesVersions: { readonly '*': object }
   readonly peerDependencies: object
   readonly peerDependenciesMeta: object
@@ -205,16 +279,18 @@ function readManifest(folder: string): Manifest {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
-function readSources(): string[] {
-  const names = readdirSync(join(ROOT, 'ts'), { recursive: true, encoding: 'utf8' })
-  const files = names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
-  // The command line is bundled into one file.
-  return files.filter((name) => !name.startsWith('cli/'))
-}
-
-/** `a.mts` becomes `dist/a.d.mts`. */
-function declarationsOf(source: string): string {
-  return `dist/${source.replace(/\.(m?ts)$/, '.d.$1')}`
+/** The declarations that the entry points reach by imports. Each must be in the package. */
+function reachedDeclarations(): Set<string> {
+  const { './package.json': _, ...entries } = stagedManifest().exports
+  const types = Object.values(entries).flatMap((entry) => [entry.import.types, entry.require.types])
+  const reached = new Set(types.map((path) => path.replace('./', '')))
+  for (const path of reached) {
+    const text = readFileSync(join(release.stage, MAIN, path), 'utf8')
+    for (const [, from = ''] of text.matchAll(/(?:from|import|import\()\s*['"](\.[^'"]+)['"]/g)) {
+      reached.add(posix.join(posix.dirname(path), from.replace(/\.(m?)js$/, '.d.$1ts')))
+    }
+  }
+  return reached
 }
 
 function paths({ files }: PackedPackage): string[] {

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
-import { MAIN, Release, ROOT, run } from './release.js'
+import { CLI, MAIN, Release, ROOT, run } from './release.js'
 
 let release: Release
 let complete: string
@@ -21,18 +21,22 @@ beforeAll(async () => {
 
 afterAll(() => release.remove())
 
-test('publishes all platforms first, and the main package last', async () => {
+test('publishes all platforms first, then the main package, and the command line last', async () => {
   const { version } = release.main
   const lines = (await node('publish.mjs', '--dry-run', '--from', complete)).trim().split('\n')
   const platforms = PLATFORMS.map((platform) => `would publish ${MAIN}-${platform}@${version} as latest`)
-  expect(lines.slice(0, -1).sort()).toEqual([...platforms].sort())
-  expect(lines.at(-1)).toBe(`would publish ${MAIN}@${version} as latest`)
+  expect(lines.slice(0, -2).sort()).toEqual([...platforms].sort())
+  expect(lines.slice(-2)).toEqual([MAIN, CLI].map((name) => `would publish ${name}@${version} as latest`))
 })
 
 test('publishes a prerelease under its own tag only', async () => {
   const trial = copy('trial')
   for (const name of readdirSync(trial)) {
-    edit(join(trial, name), (manifest) => ({ ...manifest, version: '1.0.0-rc.1' }))
+    edit(join(trial, name), (manifest) => ({
+      ...manifest,
+      version: '1.0.0-rc.1',
+      ...('dependencies' in manifest && { dependencies: { [MAIN]: '1.0.0-rc.1' } }),
+    }))
   }
   const lines = await node('publish.mjs', '--dry-run', '--from', trial)
   expect(lines).toContain(`would publish ${MAIN}@1.0.0-rc.1 as next\n`)
@@ -46,6 +50,13 @@ test('publishes nothing if a release lacks a platform, mixes versions or has an 
   const mixed = copy('mixed')
   edit(join(mixed, `${MAIN}-darwin-x64`), (manifest) => ({ ...manifest, version: '9.9.9' }))
   await expect(node('publish.mjs', '--dry-run', '--from', mixed)).rejects.toThrow(/not at .*darwin-x64/)
+
+  const withoutCli = copy('without-cli')
+  rmSync(join(withoutCli, CLI), { recursive: true })
+  await expect(node('publish.mjs', '--dry-run', '--from', withoutCli)).rejects.toThrow(`not staged: ${CLI}`)
+  const loose = copy('loose')
+  edit(join(loose, CLI), (manifest) => ({ ...manifest, dependencies: { [MAIN]: '*' } }))
+  await expect(node('publish.mjs', '--dry-run', '--from', loose)).rejects.toThrow(`${CLI} does not depend on ${MAIN}@`)
 
   const strange = copy('strange')
   mkdirSync(join(strange, `${MAIN}-amiga`))

@@ -23,6 +23,7 @@ import { promisify } from 'node:util'
 
 export const ROOT = join(__dirname, '..', '..')
 export const MAIN = 'tollgate'
+export const CLI = 'tollgate-cli'
 
 /** The programs of the consumers. */
 const PROGRAMS = join(__dirname, 'programs')
@@ -59,9 +60,14 @@ export class Release {
     return only(this.#packed.filter(({ name }) => name === MAIN))
   }
 
+  /** The package of the command line. */
+  get cli(): PackedPackage {
+    return only(this.#packed.filter(({ name }) => name === CLI))
+  }
+
   /** The package of the platform that the tests run on. */
   get platform(): PackedPackage {
-    return only(this.#packed.filter(({ name }) => name !== MAIN))
+    return only(this.#packed.filter(({ name }) => name !== MAIN && name !== CLI))
   }
 
   tarball({ filename }: PackedPackage): string {
@@ -69,16 +75,25 @@ export class Release {
   }
 
   /**
-   * A new folder with the package installed. npm adds the platform's package, as it does from the
+   * A new folder with the main package installed. npm adds the platform's package, as it does from the
    * registry.
    */
-  async install(name: string, ...options: string[]): Promise<string> {
+  install(name: string, ...options: string[]): Promise<string> {
+    return this.#install(name, [this.main], options)
+  }
+
+  /** A new folder with the command line installed, and with it the main package, as from the registry. */
+  installCli(name: string): Promise<string> {
+    return this.#install(name, [this.cli, this.main], [])
+  }
+
+  async #install(name: string, packages: readonly PackedPackage[], options: readonly string[]): Promise<string> {
     const folder = join(this.temp, name)
     const fileOf = (packed: PackedPackage) => [packed.name, `file:../${packed.filename}`] as const
     mkdirSync(folder)
     const manifest = {
       private: true,
-      dependencies: Object.fromEntries([fileOf(this.main)]),
+      dependencies: Object.fromEntries(packages.map(fileOf)),
       optionalDependencies: Object.fromEntries([fileOf(this.platform)]),
     }
     writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))

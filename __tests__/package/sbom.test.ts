@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
-import { MAIN, Release, ROOT } from './release.js'
+import { CLI, MAIN, Release, ROOT } from './release.js'
 
 interface Bill {
   readonly metadata: { readonly component: { readonly purl: string } }
@@ -53,18 +53,23 @@ test('the addon has one that lists exactly the crates that it links', async () =
   expect(crates(bill)).toContainEqual(expect.stringMatching(/^tokio@/))
 })
 
-test('the main package has one that lists exactly the crates of the WebAssembly and the bundled packages', async () => {
+test('the main package has one that lists exactly the crates of the WebAssembly', async () => {
   const bill = read(MAIN)
   const flags = ['--no-default-features', '--features', 'wasm,wasm-redis']
   expect(crates(bill)).toEqual(await compiled('wasm32-unknown-unknown', ...flags))
-  const packages = bill.components.flatMap(({ purl }) => /^pkg:npm\/(.*)@/.exec(purl)?.[1] ?? [])
-  // The libraries of the command line, and of the playground.
-  expect(packages).toEqual(expect.arrayContaining(['commander', 'preact', 'uplot']))
+  expect(packages(bill)).toEqual([])
+})
+
+test('the command line has one that lists the crates of the playground and the bundled packages', async () => {
+  const bill = read(CLI)
+  expect(crates(bill)).toEqual(await compiled('wasm32-unknown-unknown', '--no-default-features', '--features', 'wasm'))
+  // Its own libraries, and those of the playground.
+  expect(packages(bill)).toEqual(expect.arrayContaining(['commander', 'preact', 'uplot']))
 })
 
 test('each crate has the checksum of Cargo.lock', () => {
   const lock = readFileSync(join(ROOT, 'Cargo.lock'), 'utf8')
-  for (const { name, version, hashes } of [MAIN, release.platform.name].flatMap((one) => read(one).components)) {
+  for (const { name, version, hashes } of [MAIN, CLI, release.platform.name].flatMap((one) => read(one).components)) {
     if (hashes !== undefined) {
       expect(lock).toMatch(
         new RegExp(
@@ -77,7 +82,7 @@ test('each crate has the checksum of Cargo.lock', () => {
 
 test('they follow the schema of CycloneDX', async () => {
   const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6)
-  for (const name of [MAIN, release.platform.name]) {
+  for (const name of [MAIN, CLI, release.platform.name]) {
     expect(await validator.validate(JSON.stringify(read(name)))).toBeNull()
   }
   expect(await validator.validate(JSON.stringify({ ...read(MAIN), components: [{ name: 'untyped' }] }))).not.toBeNull()
@@ -89,6 +94,10 @@ function read(name: string): Bill {
 
 function crates({ components }: Bill): string[] {
   return components.flatMap(({ purl }) => /^pkg:cargo\/(.*)$/.exec(purl)?.[1] ?? []).sort()
+}
+
+function packages({ components }: Bill): string[] {
+  return components.flatMap(({ purl }) => /^pkg:npm\/(.*)@/.exec(purl)?.[1] ?? [])
 }
 
 /** The crates that a build compiles for the target. cargo only plans it. */

@@ -201,7 +201,7 @@ describe('traffic', () => {
     ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
     ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
     ['1\n1767571200', 'times must all be absolute, or all be seconds from the start'],
-    ['192.0.2.1 - - [05/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1', 'npx tollgate simulate access.log'],
+    ['192.0.2.1 - - [05/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1', 'npx tollgate-cli simulate access.log'],
     ['{"time":"2026-01-05T00:00:00Z","ip":"192.0.2.1"}', 'times: line 1 is a line of an access log'],
   ])('invalid traffic is refused: %j', (text, message) => {
     expect(() => callsFromText(text)).toThrow(message)

@@ -23,10 +23,13 @@ const PLATFORM = {
 /** The exports for users of the embedded store alone. */
 const EMBEDDED = ['calendarWindow', 'gcra', 'MemoryStore', 'RateLimiter', 'TollgateError']
 
-/** A user's bundled program as one script; `imported` has its other modules. */
-async function bundled(name: string, names: readonly string[]): Promise<{ text: string; imported: readonly string[] }> {
+/** A user's bundled program as one script; `imported` has its modules of WebAssembly. */
+async function bundled(
+  conditions: readonly string[],
+  names: readonly string[],
+): Promise<{ text: string; imported: readonly string[] }> {
   const { outputFiles, metafile } = await build({
-    stdin: { contents: `export { ${names} } from './${name}.mjs'`, resolveDir: join(ROOT, 'dist', 'wasm') },
+    stdin: { contents: `export { ${names} } from 'tollgate/wasm'`, resolveDir: ROOT },
     bundle: true,
     write: false,
     metafile: true,
@@ -34,29 +37,34 @@ async function bundled(name: string, names: readonly string[]): Promise<{ text: 
     globalName: 'tollgate',
     // Modules of Node cannot be resolved for a browser: loading one would fail here.
     platform: 'browser',
+    conditions: [...conditions, 'browser'],
     plugins: [
       {
         name: 'compiled',
         setup(build) {
-          build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path, namespace: 'compiled', sideEffects: false }))
+          build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({
+            path: basename(path),
+            namespace: 'compiled',
+            sideEffects: false,
+          }))
           build.onLoad({ filter: /.*/, namespace: 'compiled' }, ({ path }) => {
-            return { contents: `export default compiled['${basename(path)}']` }
+            return { contents: `export default compiled['${path}']` }
           })
         },
       },
     ],
   })
   const made = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs))
-  const imported = made.filter(([input, { bytesInOutput }]) => bytesInOutput > 0 && !input.endsWith(`/${name}.mjs`))
   const text = outputFiles.map((file) => file.text).join('')
-  return { text, imported: imported.map(([input]) => input).filter((input) => input !== '<stdin>') }
+  const used = made.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([input]) => input)
+  return { text, imported: used.filter((input) => /^compiled:|^wasm\/[\w-]+\.js$/.test(input)).sort() }
 }
 
 /** A browser, or Deno, that has loaded a program. */
 export async function browser(
   names: readonly string[] = EMBEDDED,
 ): Promise<{ context: Context; imported: readonly string[] }> {
-  const { text, imported } = await bundled('web', names)
+  const { text, imported } = await bundled([], names)
   const context = createContext({ ...PLATFORM, crypto })
   runInContext(text, context)
   return { context, imported }
@@ -85,7 +93,7 @@ export async function worker(names: readonly string[] = EMBEDDED) {
     return [file, await WebAssembly.compile(readFileSync(join(ROOT, 'wasm', file)))] as const
   })
   const compiled = Object.fromEntries(await Promise.all(modules))
-  const { text, imported } = await bundled('workerd', names)
+  const { text, imported } = await bundled(['workerd'], names)
   const globals = { ...PLATFORM, crypto: { getRandomValues }, WebAssembly: { Instance, Module }, compiled }
   const context = createContext(globals, { codeGeneration: { strings: false, wasm: false } })
   runInContext(text, context)

@@ -1,4 +1,4 @@
-// Serves the built playground, on localhost only: `npm run playground`, and `npx tollgate playground` in the
+// Serves the built playground, on localhost only: `npm run playground`, and `npx tollgate-cli playground` in the
 // package. As a program, its arguments are the port, of which 0 picks a free one, and the folder of the build.
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'

@@ -2,7 +2,7 @@
 // committed:
 //
 // - tollgate.wasm: the engine with the embedded store
-// - inlined.js: the same as text in a program
+// - inlined.js: the same as text in a program, compressed
 // - engine.js, engine.d.ts: wasm-bindgen's glue, as CommonJS
 // - redis.wasm, redis-inlined.js, redis-engine.js, redis-engine.d.ts: the same for Redis
 import { execFileSync } from 'node:child_process'
@@ -10,7 +10,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
+import { deflateRawSync, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { TARGET, toolchain } from './toolchain.mjs'
 
@@ -92,12 +92,21 @@ function withoutNotes(module) {
   return Buffer.concat(kept)
 }
 
-/**
- * Hexadecimal is longer than Base64, but compresses better, because it keeps the byte boundaries.
- */
+/** The module as text: for browsers, and for programs that are bundled into one file. */
 function inline(engine, prefix) {
-  writeFileSync(join(OUT, `${prefix}inlined.js`), `exports.hexadecimal =\n  '${engine.toString('hex')}'\n`)
-  writeFileSync(join(OUT, `${prefix}inlined.d.ts`), '/** The engine. */\nexport declare const hexadecimal: string\n')
+  const deflated = deflateRawSync(engine, { level: 9 }).toString('base64')
+  writeFileSync(
+    join(OUT, `${prefix}inlined.js`),
+    `exports.size = ${engine.length}\nexports.deflated =\n  '${deflated}'\n`,
+  )
+  writeFileSync(
+    join(OUT, `${prefix}inlined.d.ts`),
+    `/** The bytes of the engine. */
+export declare const size: number
+/** The engine, as raw deflate in Base64. */
+export declare const deflated: string
+`,
+  )
 }
 
 /** The glue as one CommonJS module. */
@@ -108,7 +117,8 @@ async function bundle(prefix) {
     stdin: { contents, resolveDir: generated },
     bundle: true,
     format: 'cjs',
-    platform: 'neutral',
+    // Names the exports in a form that Node.js and Deno find without running the module.
+    platform: 'node',
     outfile: join(OUT, `${prefix}engine.js`),
     // Replaces `import.meta`, which the glue needs only to find the module by itself.
     logOverride: { 'empty-import-meta': 'silent' },

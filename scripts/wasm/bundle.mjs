@@ -1,13 +1,24 @@
-// Bundles `ts/wasm/` into modules without other files, for platforms without CommonJS:
-// dist/wasm/web.mjs for browsers and Deno, and dist/wasm/workerd.mjs for Cloudflare's Workers,
-// which imports the engine as a module. The part for Redis is in web-redis.mjs, so that bundlers
-// can leave it out.
+// Bundles `ts/wasm/` into ECMAScript modules for platforms without Node's modules: browsers, Deno and
+// Cloudflare's Workers. Each piece of code is in one file:
+//
+// - dist/wasm/web.mjs: the entry point of all of these platforms
+// - embedded.mjs, redis.mjs: the compiled engine, and the one for Redis, from their texts in wasm/; bundlers
+//   leave the latter out of a program without `RedisStore`
+// - compile.mjs: what these two share
+// - wasm/engine.js, wasm/redis-engine.js and the texts: the same files as for Node.js
+// - embedded.workerd.mjs, redis.workerd.mjs: the same for Workers, which import WebAssembly and compile nothing
+//
+// `imports` of package.json chooses between the last pairs, by the condition `workerd`.
 import { existsSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
+const SOURCES = join(ROOT, 'ts', 'wasm')
+
+/** The folders of the modules, and the names of what they compile. */
+const NAMES = { engine: 'embedded', redis: 'redis' }
 
 /** The modules that are replaced on the web, where timers belong to one request. */
 const forTheWeb = {
@@ -19,42 +30,35 @@ const forTheWeb = {
   },
 }
 
-/** The source of the engine on workerd. */
-const asModule = {
-  name: 'engine-as-module',
-  setup(build) {
-    build.onResolve({ filter: /^\.\/module\.js$/ }, ({ resolveDir }) => ({
-      path: join(resolveDir, 'module.workerd.mjs'),
-    }))
-    // Relative to the output.
-    build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path: `../../wasm/${basename(path)}`, external: true }))
-  },
-}
-
-/** Puts the module for Redis into a file of its own. */
+/** Leaves what is in another file of the package there. */
 const apart = {
   name: 'apart',
   setup(build) {
+    const external = (path) => ({ path, external: true, sideEffects: false })
     build.onResolve({ filter: /^\.\/module\.js$/ }, ({ resolveDir }) =>
-      basename(resolveDir) === 'redis' ? { path: './web-redis.mjs', external: true, sideEffects: false } : undefined,
+      external(`#wasm/${NAMES[basename(resolveDir)]}`),
     )
+    build.onResolve({ filter: /\/compile\.js$/ }, () => external('./compile.mjs'))
+    // Relative to the output.
+    build.onResolve({ filter: /\/wasm\/[\w-]+\.(js|wasm)$/ }, ({ path }) => external(`../../wasm/${basename(path)}`))
   },
 }
-
-const WASM = join(ROOT, 'ts', 'wasm')
 
 if (!existsSync(join(ROOT, 'wasm', 'inlined.js'))) {
   console.log('WebAssembly is not built: dist/ is without it')
   process.exit()
 }
 
-for (const [name, entry, plugins] of [
-  ['web', 'index.ts', [forTheWeb, apart]],
-  ['web-redis', join('redis', 'module.ts'), []],
-  ['workerd', 'index.ts', [forTheWeb, asModule]],
+for (const [name, source] of [
+  ['web', 'index.ts'],
+  ['compile', 'engine/compile.ts'],
+  ...Object.entries(NAMES).flatMap(([folder, name]) => [
+    [name, `${folder}/module.ts`],
+    [`${name}.workerd`, `${folder}/module.workerd.mjs`],
+  ]),
 ]) {
   await build({
-    entryPoints: [join(WASM, entry)],
+    entryPoints: [join(SOURCES, source)],
     bundle: true,
     format: 'esm',
     target: 'es2022',
@@ -64,7 +68,9 @@ for (const [name, entry, plugins] of [
     // Its modules have other timers: see ts/platform/timers.ts.
     define: { 'globalThis.process': 'undefined' },
     minifySyntax: true,
+    // Bundlers print it anew. Names stay, for stack traces.
+    minifyWhitespace: true,
     outfile: join(ROOT, 'dist', 'wasm', `${name}.mjs`),
-    plugins,
+    plugins: [forTheWeb, apart],
   })
 }

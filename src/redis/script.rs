@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::protocol::{LUA_FILES, LUA_NAMES};
 
 /// The Lua code that reads the time. Tests replace it.
-pub const CLOCK: &str = include_str!("../../lua/clock.lua");
+pub const CLOCK: &str = lua!("clock.lua");
 
 /// A line with this prefix stands for the file that it names.
 const INCLUDE: &str = "--@include ";
@@ -44,8 +44,8 @@ fn with_numbers(source: &str) -> String {
 }
 
 /// The code around the limiter script for clients that carry only text.
-const TEXT_DECODE: &str = include_str!("../../lua/dispatch/text_decode.lua");
-const TEXT_ENCODE: &str = include_str!("../../lua/dispatch/text_encode.lua");
+const TEXT_DECODE: &str = lua!("dispatch/text_decode.lua");
+const TEXT_ENCODE: &str = lua!("dispatch/text_encode.lua");
 
 const BEGIN_LIMITER: &str = "local function run()\n";
 const END_LIMITER: &str = "end\nlocal reply = run()\n";
@@ -55,10 +55,8 @@ static TEXT_LIMITER: LazyLock<Script> = LazyLock::new(|| {
     Script::new(source.concat())
 });
 
-static POLICY_REGISTRY: LazyLock<Script> = LazyLock::new(|| Script {
-    is_rare: true,
-    ..Script::new(include_str!("../../lua/policies.lua").to_owned())
-});
+static POLICY_REGISTRY: LazyLock<Script> =
+    LazyLock::new(|| Script { is_rare: true, ..Script::new(lua!("policies.lua").to_owned()) });
 
 /// A script as Redis receives it.
 #[derive(Debug, Clone)]

@@ -25,9 +25,9 @@ simulate, prefixes, inspect, top and blocked are read-only.`
 
 const EXAMPLES = `
 Examples:
-  npx tollgate simulate access.log --policy 'gcra limit=100 period=1m burst=20' --key ip
-  npx tollgate inspect redis://localhost --prefix api --key user:42
-  npx tollgate help simulate`
+  npx tollgate-cli simulate access.log --policy 'gcra limit=100 period=1m burst=20' --key ip
+  npx tollgate-cli inspect redis://localhost --prefix api --key user:42
+  npx tollgate-cli help simulate`
 
 /**
  * Runs a command line.
@@ -49,13 +49,13 @@ export async function run(words: readonly string[], terminal: Terminal): Promise
 }
 
 export function programOf(terminal: Terminal, done: (code: ExitCode) => void): Command {
-  const program = new Command('tollgate')
+  const program = new Command('tollgate-cli')
     .description(DESCRIPTION)
     .version(versionOf(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this')
     .helpCommand('help [command]', 'print the options of a command')
     .addHelpText('after', `${EXAMPLES}\n${EXIT_CODES_HELP}`)
-    .showHelpAfterError('(tollgate --help lists the commands)')
+    .showHelpAfterError('(tollgate-cli --help lists the commands)')
   for (const [group, factories] of COMMANDS) {
     program.commandsGroup(group)
     for (const make of factories) {

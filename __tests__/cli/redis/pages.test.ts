@@ -26,7 +26,7 @@ const shown = [
   ...helps.map(codeOf),
 ]
 const lines = shown.flatMap(({ code }) => code.split('\n')).map((line) => line.trim())
-const commands = lines.filter((line) => NAMES.some((name) => line.startsWith(`npx tollgate ${name} `)))
+const commands = lines.filter((line) => NAMES.some((name) => line.startsWith(`npx tollgate-cli ${name} `)))
 const login = {
   address: gcra({ limit: 10, period: '1h', per: 'ip' }),
   account: gcra({ limit: 20, period: '1d', per: 'account' }),
@@ -60,7 +60,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 test.each(commands)('%s', async (command) => {
-  const words = command.replace('npx tollgate', '"$NODE" "$PROGRAM"').replace('redis://localhost', redis.server.url)
+  const words = command.replace('npx tollgate-cli', '"$NODE" "$PROGRAM"').replace('redis://localhost', redis.server.url)
   const { PATH = '' } = process.env
   const env = { PATH, NODE: process.execPath, PROGRAM, REDIS_URL: redis.server.url }
   const result = run('sh', ['-c', words], { cwd: folder, env })

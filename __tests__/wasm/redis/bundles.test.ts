@@ -49,13 +49,13 @@ const EXPECTED = [['allowed', 'allowed-last', 'refused', 'allowed'], ['STORE_TIM
 
 test('browsers and Deno', async () => {
   const { context, imported } = await browser(NAMES)
-  expect(imported).toEqual(['dist/wasm/web-redis.mjs'])
+  expect(imported).toEqual(['wasm/inlined.js', 'wasm/redis-inlined.js'])
   expect(await resultOf(context)).toEqual(EXPECTED)
 })
 
 test('workerd', async () => {
   const { context, handling, imported } = await worker(NAMES)
-  expect(imported).toEqual(['compiled:../../wasm/tollgate.wasm', 'compiled:../../wasm/redis.wasm'])
+  expect(imported).toEqual(['compiled:redis.wasm', 'compiled:tollgate.wasm'])
   runInContext('tollgate.RedisStore.from(() => new Promise(() => {}))', context)
   handling.isRequest = true
   expect(await resultOf(context)).toEqual(EXPECTED)

@@ -58,7 +58,7 @@ const LOG_LINE = /^\{|\[\d{2}\/[A-Z][a-z]{2}\/\d{4}:|"[A-Z]+ \S+ HTTP\//
 function parseLine(line: string, number: number): TrafficLine {
   if (LOG_LINE.test(line)) {
     throw new TrafficError(
-      `times: line ${number} is a line of an access log. This page takes times; to replay the whole log, run: npx tollgate simulate access.log --suggest 1%`,
+      `times: line ${number} is a line of an access log. This page takes times; to replay the whole log, run: npx tollgate-cli simulate access.log --suggest 1%`,
     )
   }
   const [time = '', key = 'client-1', cost = '1', ...rest] = line.split(/[\s,;]+/)

@@ -136,7 +136,9 @@ async function succeeded(child) {
 
 /** @param {Awaited<ReturnType<typeof run>>} result */
 export function print({ scenes, compared, targets }) {
-  console.log(`  npx tollgate simulate LOG ${POLICY[0]} '${POLICY[1]}' --format json, from start to end of the process`)
+  console.log(
+    `  npx tollgate-cli simulate LOG ${POLICY[0]} '${POLICY[1]}' --format json, from start to end of the process`,
+  )
   const rows = scenes.map(({ name, lines, bytes, turns }) => {
     const middle = (figure) => median(turns.map((turn) => turn[figure]))
     return [

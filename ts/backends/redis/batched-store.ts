@@ -17,9 +17,9 @@ const MAX_TIMEOUT_MS = 86_400_000
 const MAX_PENDING = 1_000_000
 
 /** A store over Redis, on any transport: opens limiters by prefix, and batches their calls. */
-export abstract class BatchedStore<B extends Batcher> extends Store {
+export abstract class BatchedStore extends Store {
   /** @internal */
-  abstract readonly batcher: B
+  abstract readonly batcher: Batcher
   /** The open prefixes, with the number of limiters of each, and the numbers of the first one. */
   readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
   #closed = false

@@ -53,7 +53,7 @@ const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versio
  * const store = new RedisStore('redis://localhost:6379')
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, Health>> {
+export class RedisStore extends BatchedStore {
   /** @internal */
   override readonly address: string
   /** @internal */

@@ -22,8 +22,8 @@ of its length: ban 2 has the second length of the limiter's ban.for.
   Exit code 1: no key of the prefix is blocked.
 
 Examples:
-  npx tollgate blocked redis://localhost --prefix api
-  npx tollgate blocked --prefix api --for 1m --format json`
+  npx tollgate-cli blocked redis://localhost --prefix api
+  npx tollgate-cli blocked --prefix api --for 1m --format json`
 
 export function blockedCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('blocked')

@@ -30,7 +30,8 @@ const CHANGES: readonly Change[] = [
     name: 'reset',
     summary: 'make a key fresh, and end its block; its override stays',
     description: 'Makes a key fresh, and ends its block; an override stays. Same as limiter.reset.',
-    complete: (command) => command.addHelpText('after', '\nExample:\n  npx tollgate reset --prefix api --key user:42'),
+    complete: (command) =>
+      command.addHelpText('after', '\nExample:\n  npx tollgate-cli reset --prefix api --key user:42'),
     mutationOf: () => ({
       messages: ['has been reset', 'would be reset'],
       noop: {
@@ -51,8 +52,8 @@ const CHANGES: readonly Change[] = [
           'after',
           `
 Examples:
-  npx tollgate block --prefix api --key user:42 --for 10m
-  npx tollgate block --prefix login --key ip=192.0.2.1 --for 1d`,
+  npx tollgate-cli block --prefix api --key user:42 --for 10m
+  npx tollgate-cli block --prefix login --key ip=192.0.2.1 --for 1d`,
         ),
     mutationOf: ({ for: ms }) => {
       const blocked = `blocked for ${formatLength(ms)}`
@@ -93,8 +94,8 @@ policy's name, once for each: --numbers 'daily limit=9000' --numbers 'burst limi
   With tiers, --tier is the one whose numbers complete the override. It then decides the calls of the key in all tiers.
 
 Examples:
-  npx tollgate override --prefix api --key customer:7 --numbers limit=500 --for 30d
-  npx tollgate override --prefix plans --key customer:7 --tier pro --numbers limit=500 --for 30d`,
+  npx tollgate-cli override --prefix api --key customer:7 --numbers limit=500 --for 30d
+  npx tollgate-cli override --prefix plans --key customer:7 --tier pro --numbers limit=500 --for 30d`,
         ),
     mutationOf: ({ for: ttl, numbers: texts }) => {
       const description = `an override for ${formatLength(ttl)}`

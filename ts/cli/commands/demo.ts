@@ -32,7 +32,7 @@ export function demoCommand(terminal: Terminal, done: (code: ExitCode) => void):
         return seconds
       }),
     )
-    .addHelpText('after', '\nExamples:\n  npx tollgate demo\n  npx tollgate demo redis://localhost')
+    .addHelpText('after', '\nExamples:\n  npx tollgate-cli demo\n  npx tollgate-cli demo redis://localhost')
     .action(async (url: string | undefined, { seconds }: DemoOptions) => {
       const state = await runDemo(seconds, (url ?? REDIS_URL) || undefined, terminal)
       done(violationsOf(state).length === 0 ? EXIT.fine : EXIT.no)

@@ -33,9 +33,9 @@ With tiers, the decision needs --tier.
   Exit code 1: nothing of the key was found.
 
 Examples:
-  npx tollgate inspect redis://localhost --prefix api --key user:42
-  npx tollgate inspect --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'
-  npx tollgate inspect --prefix login --key ip=192.0.2.1 --key account=ann`
+  npx tollgate-cli inspect redis://localhost --prefix api --key user:42
+  npx tollgate-cli inspect --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'
+  npx tollgate-cli inspect --prefix login --key ip=192.0.2.1 --key account=ann`
 
 export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('inspect')

@@ -23,7 +23,7 @@ export function playgroundCommand(terminal: Terminal, done: (code: ExitCode) => 
     .summary('compare policies on the same traffic, in a browser')
     .description(DESCRIPTION)
     .option('--port <port>', 'the port to listen on; 0 picks a free one', parser(wholeNumberIn(0, 65_535)), 4_321)
-    .addHelpText('after', '\nExample:\n  npx tollgate playground')
+    .addHelpText('after', '\nExample:\n  npx tollgate-cli playground')
     .action(async ({ port }: PlaygroundOptions) => {
       // From dist/cli/, where the command line is bundled.
       const folder = join(__dirname, '..', 'playground')
@@ -33,7 +33,7 @@ export function playgroundCommand(terminal: Terminal, done: (code: ExitCode) => 
       }
       const { serve } = (await import(pathToFileURL(module).href)) as PlaygroundServer
       const address = await serve(folder, port).catch((error: Error) => {
-        throw environmentError(`${error.message}; another port: npx tollgate playground --port 0`)
+        throw environmentError(`${error.message}; another port: npx tollgate-cli playground --port 0`)
       })
       terminal.stdout.write(`${address}\nCtrl-C ends it.\n`)
       done(EXIT.fine)

@@ -18,8 +18,8 @@ in the last 90 minutes have registered the numbers of their policies; of others 
   Exit code 1: no key is that of a limiter.
 
 Examples:
-  npx tollgate prefixes redis://localhost
-  npx tollgate prefixes --for 1m --format json`
+  npx tollgate-cli prefixes redis://localhost
+  npx tollgate-cli prefixes --for 1m --format json`
 
 export function prefixesCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('prefixes')

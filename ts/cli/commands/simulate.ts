@@ -63,9 +63,9 @@ written as a rate:
   calendarWindow limit=5000 every=day timeZone=Europe/Berlin
 
 Examples:
-  npx tollgate simulate access.log --policy 'gcra limit=100 period=1m burst=20' --key ip
-  zcat access.log.*.gz | npx tollgate simulate - --policies limits.json --format html --output report.html
-  npx tollgate simulate access.log --key user --suggest '0.1% of requests'
+  npx tollgate-cli simulate access.log --policy 'gcra limit=100 period=1m burst=20' --key ip
+  zcat access.log.*.gz | npx tollgate-cli simulate - --policies limits.json --format html --output report.html
+  npx tollgate-cli simulate access.log --key user --suggest '0.1% of requests'
 
 Exit codes: 0 success; 1 the condition of --fail-above or --fail-on-broken is met; 2 wrong usage, such as a --key that no \
 request has; 3 a file cannot be read or written, or no line of the log can be read; 130 interrupted.`

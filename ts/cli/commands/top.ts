@@ -54,8 +54,8 @@ and logs with tiers need --tier. Otherwise keys are ranked by the units used.
   Exit code 1: no key of the prefix is in use.
 
 Examples:
-  npx tollgate top redis://localhost --prefix api
-  npx tollgate top --prefix api --policy 'fixedWindow limit=100 window=1m' --most 50 --for 30s --format json`
+  npx tollgate-cli top redis://localhost --prefix api
+  npx tollgate-cli top --prefix api --policy 'fixedWindow limit=100 window=1m' --most 50 --for 30s --format json`
 
 export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('top')

@@ -106,7 +106,7 @@ function ending(state: DemoState, paint: Paint): readonly string[] {
           ...HEADERS.map((name) => `  ${name}: ${refusal.headers.get(name) ?? ''}`),
         ]),
     ...(servers === 1 ? [''] : []),
-    `Next: ${paint('bold', 'npx tollgate playground')} compares algorithms and numbers.`,
+    `Next: ${paint('bold', 'npx tollgate-cli playground')} compares algorithms and numbers.`,
   ]
 }
 

@@ -1,18 +1,33 @@
-/** Compiles a module from hexadecimal text. */
-export function compile(hexadecimal: string): WebAssembly.Module {
-  return new WebAssembly.Module(bytesOf(hexadecimal))
+import { inflate } from './inflate.js'
+
+/** A module in the text of a program. */
+interface Inlined {
+  /** The number of its bytes. */
+  readonly size: number
+  /** Raw deflate in Base64. */
+  readonly deflated: string
 }
 
-function bytesOf(text: string): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(text.length / 2)
+interface Zlib {
+  inflateRawSync(bytes: Uint8Array): Uint8Array<ArrayBuffer>
+}
+
+// The bundles for the web replace `globalThis.process`, and Node.js before 20.16 lacks the function.
+const builtin = (globalThis as { readonly process?: { getBuiltinModule?: (name: string) => unknown } }).process
+  ?.getBuiltinModule
+
+/** Compiles a module at once, because the engine starts while its module is loaded. */
+export function compile({ deflated, size }: Inlined): WebAssembly.Module {
+  const bytes = bytesOf(deflated)
+  const zlib = builtin?.('node:zlib') as Zlib | undefined
+  return new WebAssembly.Module(zlib === undefined ? inflate(bytes, size) : zlib.inflateRawSync(bytes))
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64)
+  const bytes = new Uint8Array(text.length)
   for (let index = 0; index < bytes.length; index++) {
-    bytes[index] = (digitAt(text, 2 * index) << 4) | digitAt(text, 2 * index + 1)
+    bytes[index] = text.charCodeAt(index)
   }
   return bytes
-}
-
-/** The value of a digit: `0` to `9` and `a` to `f`. */
-function digitAt(text: string, index: number): number {
-  const unit = text.charCodeAt(index)
-  return unit < 0x40 ? unit - 0x30 : unit - 0x57
 }

@@ -54,7 +54,7 @@ let stores = 0
  * const store = RedisStore.from(new Redis({ autoResendUnfulfilledCommands: false }))
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends BatchedStore<Batcher> {
+export class RedisStore extends BatchedStore {
   /** @internal */
   override readonly address: string
   /** @internal */

@@ -220,7 +220,7 @@ export function nextSteps({
   const policies = found.map(({ text }) => ` --policy ${shellWord(text)}`).join('')
   return {
     code: found.map(({ policy, comment }) => `new RateLimiter(${formatPolicyCode(policy)})${comment}`),
-    command: `npx tollgate simulate ${files.map(shellWord).join(' ')}${policies}${by}`,
+    command: `npx tollgate-cli simulate ${files.map(shellWord).join(' ')}${policies}${by}`,
   }
 }
 

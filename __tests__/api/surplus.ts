@@ -34,7 +34,7 @@ export const CORE: Readonly<Record<string, Signature>> = {
   RateLimiter: [[policy, {}], `RateLimiter takes a policy, or policies by name, and ${options}`],
   'RateLimiter.take': [['a', 1], 'take takes a key and a cost or options'],
   'RateLimiter.takeSync': [['a', 1], 'takeSync takes a key and a cost or options'],
-  'RateLimiter.isAllowed': [['a', 1], 'isAllowed takes a key and a cost or options'],
+  'RateLimiter.tryTake': [['a', 1], 'tryTake takes a key and a cost or options'],
   'RateLimiter.takeMany': [[['a'], 1], 'takeMany takes an array of keys, and their costs or options'],
   'RateLimiter.takeUpTo': [['a', 1, {}], 'takeUpTo takes a key, units and options'],
   'RateLimiter.peek': [['a', 1], 'peek takes a key and a cost or options'],

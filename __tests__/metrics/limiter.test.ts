@@ -51,14 +51,14 @@ function windows(limits: { readonly minute: number; readonly hour: number }) {
   return new RateLimiter(policies, { store: new MemoryStore({ clock: new FakeClock().read }) })
 }
 
-test('isAllowed is recorded as a take', async () => {
+test('tryTake is recorded as a take', async () => {
   const limiter = instrument(new RateLimiter(fixedWindow({ limit: 1, window: '1h' })), options())
-  expect([await limiter.isAllowed('a'), await limiter.isAllowed('a'), await limiter.isAllowed('b', 2)]).toEqual([
+  expect([await limiter.tryTake('a'), await limiter.tryTake('a'), await limiter.tryTake('b', 2)]).toEqual([
     true,
     false,
     false,
   ])
-  expect((await rejectionOf(limiter.isAllowed(...(['a', 1, 2] as unknown as ['a', 1])))).code).toBe('INVALID_OPTION')
+  expect((await rejectionOf(limiter.tryTake(...(['a', 1, 2] as unknown as ['a', 1])))).code).toBe('INVALID_OPTION')
   const { decisions, durations } = await recorded()
   expect(decisions).toEqual({
     'limiter=api policy=default status=allowed-last source=store': 1,

@@ -73,7 +73,7 @@ export function several(bench: Bench): Activity[] {
       run: async () => {
         await calls.make(bench.kind('takeMany'), () => batch.takeMany(keys()))
         await calls.make(bench.kind('takeUpTo'), () => batch.takeUpTo(bench.key(), 8))
-        await calls.make(bench.kind('isAllowed'), () => batch.isAllowed(bench.key()))
+        await calls.make(bench.kind('tryTake'), () => batch.tryTake(bench.key()))
       },
       close: () => batch.close(),
     },

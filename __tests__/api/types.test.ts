@@ -272,7 +272,7 @@ test('only numbers can be overridden, and only with a ttl', () => {
 test('only a limiter whose policies are all rates can wait', () => {
   const never = async (policy: Policy, store: RedisStore) => {
     const bucket = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } })
-    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWaitMs: 5, signal: AbortSignal.timeout(5) })
+    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWait: 5, signal: AbortSignal.timeout(5) })
     holds<Equal<typeof one.waitedMs, number>>()
     holds<Equal<typeof one.policy, 'default'>>()
     holds<Equal<typeof one.allowed, true>>()
@@ -293,7 +293,7 @@ test('only a limiter whose policies are all rates can wait', () => {
     // @ts-expect-error missing part
     await two.wait({ ip: '1' })
     // @ts-expect-error unknown option
-    await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
+    await two.wait({ ip: '1', user: 'ann' }, { maxWaitMs: 5 })
     // @ts-expect-error a window is not a rate
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
     // @ts-expect-error a calendar window is not a rate

@@ -330,7 +330,7 @@ test('it has no effect on the embedded store', () => {
 
 async function openServer() {
   const server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 3_000 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 3_000 })
   return {
     store,
     async stop() {

@@ -32,7 +32,7 @@ const FORMS: readonly (HeaderForm | readonly HeaderForm[])[] = [
   ['legacy', 'draft-11'],
 ]
 
-const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
 
 afterAll(() => away.close())
 

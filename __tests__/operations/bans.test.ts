@@ -107,7 +107,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   test('waiting is no strike', async () => {
     const limiter = backend.limiter(one, { blockFor: '1h' })
     await limiter.take('a')
-    expect(await limiter.wait('a', { maxWaitMs: 1, onTooLong: 'resolve' })).toMatchObject({ status: 'refused' })
+    expect(await limiter.wait('a', { maxWait: 1, onTooLong: 'resolve' })).toMatchObject({ status: 'refused' })
     expect((await limiter.peek('a', 1)).status).toBe('refused')
   })
 
@@ -246,7 +246,7 @@ describe('several processes', () => {
   const opened = openedRedis()
 
   test('a limiter without bans sees the ban of another as a block', async () => {
-    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
+    await using store = new RedisStore({ url: opened.server.url, commandTimeout: 30_000 })
     const own = new RateLimiter(one, { store: opened.store, prefix: 'bans', blockFor: '2h' })
     const other = new RateLimiter(one, { store, prefix: 'bans' })
     await own.take('a')
@@ -258,7 +258,7 @@ describe('several processes', () => {
   })
 
   test('strikes of all processes count together', async () => {
-    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
+    await using store = new RedisStore({ url: opened.server.url, commandTimeout: 30_000 })
     const ban = { after: 4, within: '1h', for: '1h' } as const
     const limiters = [opened.store, store].map((store) => new RateLimiter(one, { store, prefix: 'together', ban }))
     const seen: string[] = []

@@ -19,8 +19,8 @@ function write(event) {
 async function hold(limiter, granted) {
   const key = keys[Math.floor(Math.random() * keys.length)]
   const cost = 1 + Math.floor(Math.random() * 2)
-  const maxWaitMs = Math.random() < 0.5 ? 0 : 200
-  const permit = await limiter.acquire(key, { cost, maxWaitMs })
+  const maxWait = Math.random() < 0.5 ? 0 : 200
+  const permit = await limiter.acquire(key, { cost, maxWait })
   if (!permit.allowed) {
     return
   }
@@ -38,7 +38,7 @@ async function hold(limiter, granted) {
 }
 
 async function main() {
-  const store = new RedisStore({ url, commandTimeoutMs: 300 })
+  const store = new RedisStore({ url, commandTimeout: 300 })
   const limiter = new RateLimiter(concurrency({ limit, expires: `${expires}ms` }), { store, prefix: 'law' })
   const granted = new WeakSet()
   const holders = Array.from({ length: 6 }, async () => {

@@ -30,7 +30,7 @@ type Step =
       readonly process: number
       readonly calls: number
       readonly cost: number
-      readonly maxWaitMs: number
+      readonly maxWait: number
       readonly holdMs: number
     }
   | { readonly kind: 'pass'; readonly millis: number }
@@ -48,7 +48,7 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
         process,
         calls: fc.integer({ min: 1, max: 4 }),
         cost: fc.integer({ min: 1, max: 2 }),
-        maxWaitMs: fc.constantFrom(0, 200),
+        maxWait: fc.constantFrom(0, 200),
         // Some hold it for longer than it lasts without renewals.
         holdMs: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 60 }) }, fc.constant(3 * LIFE_MS)),
       }),
@@ -121,11 +121,11 @@ class Schedule {
     }
   }
 
-  async #hold({ process, cost, maxWaitMs, holdMs }: Extract<Step, { kind: 'acquire' }>): Promise<void> {
+  async #hold({ process, cost, maxWait, holdMs }: Extract<Step, { kind: 'acquire' }>): Promise<void> {
     const limiter = this.#limiters[process] as ReturnType<Schedule['limiterOn']>
     const { events } = this.traces[process] as (typeof this.traces)[number]
     this.#settle(process, 1)
-    const permit = await limiter.acquire('hot', { cost, maxWaitMs }).catch(() => undefined)
+    const permit = await limiter.acquire('hot', { cost, maxWait }).catch(() => undefined)
     this.#settle(process, -1)
     if (!permit?.allowed) {
       return
@@ -243,14 +243,14 @@ test('a permit whose answer comes after its life is an error, and is released', 
   const { server, time } = await startDriven()
   await using _ = server
   await using proxy = await TcpProxy.start(server)
-  await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 }))
+  await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeout: 60_000 }))
   const limiter = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store, prefix: 'late' })
-  await using observer = new RedisStore({ url: server.url, commandTimeoutMs: 60_000 })
+  await using observer = new RedisStore({ url: server.url, commandTimeout: 60_000 })
   const other = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store: observer, prefix: 'late' })
   await limiter.peek('k', 0)
-  for (const maxWaitMs of [0, 5_000]) {
+  for (const maxWait of [0, 5_000]) {
     proxy.hold('down')
-    const call = rejectionOf(limiter.acquire('k', { maxWaitMs }))
+    const call = rejectionOf(limiter.acquire('k', { maxWait }))
     await until('the permit is granted', async () => (await other.peek('k', 0)).remaining === 0)
     time.skip(600)
     proxy.release()

@@ -2,7 +2,7 @@
 const { concurrency, RateLimiter, RedisStore } = require('../../dist/index.js')
 
 const { url, prefix, limit, expires } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiter = new RateLimiter(concurrency({ limit, expires }), { store, prefix })
 // The parent keeps it alive.
 process.on('message', () => {})

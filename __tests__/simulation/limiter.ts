@@ -191,7 +191,7 @@ export class SimulatedLimiter {
       return this.#reserve(key, cost, tier)
     }
     return this.#taking('wait', key, { cost, ...tier }, (limiter) =>
-      limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve', ...tier }),
+      limiter.wait(key, { cost, maxWait: 0, onTooLong: 'resolve', ...tier }),
     )
   }
 
@@ -199,16 +199,16 @@ export class SimulatedLimiter {
   abortedWait(): Operation {
     const random = this.#random
     const [key, cost] = [random.one(this.case.keys), this.#cost()]
-    const maxWaitMs = random.whole(1, this.case.horizonMs)
+    const maxWait = random.whole(1, this.case.horizonMs)
     const isPeek = random.next() < 0.5
     const tier = random.one(this.tiers)
     return {
       name: 'wait and leave',
-      details: { cost, maxWaitMs, isPeek, ...tier },
+      details: { cost, maxWait, isPeek, ...tier },
       key,
       run: async (limiter) => {
         const aborting = new AbortController()
-        const waited = limiter.wait(key, { cost, maxWaitMs, onTooLong: 'resolve', signal: aborting.signal, ...tier })
+        const waited = limiter.wait(key, { cost, maxWait, onTooLong: 'resolve', signal: aborting.signal, ...tier })
         const next = isPeek ? limiter.peek(key, this.#costOf(1, tier)) : limiter.take(key, this.#costOf(1, tier))
         aborting.abort()
         const outcomes = await Promise.allSettled([waited, next])

@@ -37,7 +37,7 @@ function tollgate(url, limit) {
   const limiter = new RateLimiter(concurrency({ limit, expires: LIFE_MS }), { store, prefix: `permits-${limit}` })
   return {
     async hold() {
-      const permit = await limiter.acquire('key', { maxWaitMs: 10_000 })
+      const permit = await limiter.acquire('key', { maxWait: 10_000 })
       if (!permit.allowed) throw new Error('no permit within ten seconds')
       await permit.release()
     },

@@ -19,7 +19,7 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
   { ours: ['store'], theirs: ['redis', 'client', 'redisClient', 'storeClient', 'connection', 'datastore'] },
   { ours: ['prefix'], theirs: ['keyPrefix', 'namespace', 'name', 'id'] },
   { ours: ['onStoreFailure'], theirs: ['insuranceLimiter', 'passOnStoreError', 'skipOnError', 'failOpen', 'onError'] },
-  { ours: ['maxWaitMs', 'commandTimeoutMs'], theirs: ['timeout', 'timeoutMs', 'maxWait', 'commandTimeout'] },
+  { ours: ['maxWait', 'commandTimeout'], theirs: ['timeout', 'timeoutMs'] },
   { ours: ['onError'], theirs: ['passOnStoreError', 'skipOnError', 'failOpen'] },
   { ours: ['blockFor'], theirs: ['blockDuration', 'blockDurationMs'] },
   { ours: ['local'], theirs: ['inMemoryBlockOnConsumed', 'inMemoryBlockDuration', 'ephemeralCache'] },

@@ -258,7 +258,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   expect(await json<KeyInspection>(words)).not.toHaveProperty('reservations')
   await limiter.take('user:43', 5)
   const left = new AbortController()
-  const waiting = limiter.wait('user:43', { signal: left.signal, maxWaitMs: 3_600_000 })
+  const waiting = limiter.wait('user:43', { signal: left.signal, maxWait: 3_600_000 })
   const gone = expect(waiting).rejects.toThrow()
   await limiter.peek('user:43')
   const { states } = await json<KeyInspection>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))

@@ -126,7 +126,7 @@ beforeAll(async () => {
   await waits.reserve('ann', 5, { expiresIn: '1h' })
   await waits.take('ann')
   const stop = new AbortController()
-  const waiting = waits.wait('ann', { signal: stop.signal, maxWaitMs: 3_600_000 }).catch(() => {})
+  const waiting = waits.wait('ann', { signal: stop.signal, maxWait: 3_600_000 }).catch(() => {})
   await waits.peek('ann')
   await leased.take('ann')
   await new RateLimiter(slidingCounter({ limit: 5, window: '1d' }), { store, prefix: 'counter' }).take('ann')

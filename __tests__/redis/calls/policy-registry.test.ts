@@ -27,7 +27,7 @@ const redis = openedRedis()
 
 /** A private store with a limiter, and the store's warnings. */
 function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { url: redis.server.url }) {
-  const store = new RedisStore({ commandTimeoutMs: PATIENT_MS, ...options })
+  const store = new RedisStore({ commandTimeout: PATIENT_MS, ...options })
   const warnings: StoreWarning[] = []
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && warnings.push(warning))
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }

@@ -26,7 +26,7 @@ function addresses(): string[] {
 }
 
 function opened(options: Partial<RedisStoreOptions> = {}): RedisStore {
-  return new RedisStore({ cluster: { nodes: addresses().slice(0, 1) }, commandTimeoutMs: PATIENT_MS, ...options })
+  return new RedisStore({ cluster: { nodes: addresses().slice(0, 1) }, commandTimeout: PATIENT_MS, ...options })
 }
 
 function numbered(count: number): string[] {
@@ -137,7 +137,7 @@ test('a frozen node delays only calls on its own keys', async () => {
 })
 
 test('calls on a frozen node fail by their deadline, also when the store closes meanwhile', async () => {
-  const store = opened({ commandTimeoutMs: SHORT_MS })
+  const store = opened({ commandTimeout: SHORT_MS })
   const limiter = new RateLimiter(ENDLESS, { store, prefix: 'closing' })
   await until('the store is ready', async () => (await calls(limiter, numbered(30))).every(({ error }) => !error))
   for (const node of cluster.nodes) {

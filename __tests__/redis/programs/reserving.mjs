@@ -5,7 +5,7 @@ import { RateLimiter, RedisStore } from 'tollgate'
 import { randomOf } from './random.mjs'
 
 const { url, hour, short, inFlight, rounds, seed } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiters = {
   hour: new RateLimiter(hour, { store, prefix: 'hour' }),
   short: new RateLimiter(short, { store, prefix: 'short' }),

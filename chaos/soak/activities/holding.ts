@@ -16,7 +16,7 @@ export function waits(bench: Bench): Activity[] {
     everyMs: 300,
     run: async () => {
       const aborts = bench.random() < 0.3 ? AbortSignal.timeout(bench.below(200)) : signal
-      await calls.make(kind, () => pacer.wait('paced', { maxWaitMs: MAX_WAIT_MS, signal: aborts }))
+      await calls.make(kind, () => pacer.wait('paced', { maxWait: MAX_WAIT_MS, signal: aborts }))
     },
     ...(caller === 0 ? { close: () => pacer.close() } : {}),
   }))
@@ -73,7 +73,7 @@ export function permits(bench: Bench): Activity[] {
     everyMs: 300,
     run: async () => {
       const aborts = bench.random() < 0.2 ? AbortSignal.timeout(bench.below(200)) : signal
-      const options = { maxWaitMs: MAX_WAIT_MS, signal: aborts }
+      const options = { maxWait: MAX_WAIT_MS, signal: aborts }
       const permit = await calls.make(kind, () => limiter.acquire('pool', options))
       if (permit?.allowed) {
         await sleep(bench.random() < 0.1 ? 1_500 : bench.below(100))

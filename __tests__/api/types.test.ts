@@ -109,7 +109,7 @@ test('invalid code does not compile', () => {
     // @ts-expect-error unknown calendar unit
     calendarWindow({ limit: 1, every: 'year' })
     // @ts-expect-error a ban has a length
-    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, within: '1m' } })
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, period: '1m' } })
     // @ts-expect-error unknown unit
     new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5 fortnights' })
     // @ts-expect-error not a store
@@ -343,7 +343,7 @@ test('operations have the documented result types', async () => {
 
 test('a reservation narrows on allowed, and a settlement on settled', () => {
   const never = async (limiter: Reserving<string, 'a' | 'b'>) => {
-    const reservation = await limiter.reserve('a', 5, { expiresIn: '2m', tag: 'b' })
+    const reservation = await limiter.reserve('a', 5, { ttl: '2m', tag: 'b' })
     holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
     if (reservation.allowed) {
       holds<Equal<typeof reservation, Reserved<'a' | 'b'>>>()

@@ -358,7 +358,7 @@ describe('signals of running calls', () => {
   })
 
   test('a permit that is about to be lost aborts its call', async () => {
-    const limiter = limiterOf(concurrency({ limit: 1, expires: '1s' }))
+    const limiter = limiterOf(concurrency({ limit: 1, ttl: '1s' }))
     const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const call = api.schedule(
       ({ signal }) =>

@@ -277,7 +277,7 @@ describe('close tells', () => {
 test.each([50, 200, 1_000])('beside concurrency at least 95 %% of a rate of %d a second are used', async (rate) => {
   const limiter = limiterOf({
     rate: gcra({ limit: rate, period: '1s', burst: 1 }),
-    most: concurrency({ limit: 50, expires: '1m' }),
+    most: concurrency({ limit: 50, ttl: '1m' }),
   })
   const api = clientOf({ limiter, maxQueued: 10_000 })
   let started = 0

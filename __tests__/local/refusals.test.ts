@@ -278,7 +278,7 @@ test('wrong options name the option, the value and the rule', () => {
 })
 
 describe('with bans', () => {
-  const ban = { after: 3, within: '1h', for: '2h' } as const
+  const ban = { after: 3, period: '1h', for: '2h' } as const
 
   test('Redis counts every refusal, and the ban is cached', async () => {
     const local = { refusals: '10s' } as const

@@ -19,7 +19,7 @@ function acquired<N extends string>(permit: Permit<N>): Acquired<N> {
 }
 
 describe.each(BACKENDS)('acquire: $name', (backend) => {
-  const two = () => backend.limiter(concurrency({ limit: 2, expires: '1m' }))
+  const two = () => backend.limiter(concurrency({ limit: 2, ttl: '1m' }))
 
   test('a refusal tells when a permit is expected, by the latest holds', async () => {
     const limiter = two()
@@ -46,7 +46,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a refusal never tells a later time than that at which a permit expires', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 2, expires: '20s' }))
+    const limiter = backend.limiter(concurrency({ limit: 2, ttl: '20s' }))
     const held = acquired(await limiter.acquire('b'))
     await backend.pass(15_000)
     await held.release()
@@ -128,7 +128,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('the retry of a call that stops waiting does not count its own turn', async () => {
-    const [limiter, other] = backend.limiterPair(concurrency({ limit: 1, expires: 500 }))
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 1, ttl: 500 }))
     const held = acquired(await other.acquire('a'))
     const late = await backend.until(limiter.acquire('a', { maxWait: 60 }))
     expect(late).toMatchObject({ allowed: false, decision: { status: 'refused', remaining: 0 } })
@@ -138,7 +138,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('units that are released at once go to all waiting calls that fit', async () => {
-    const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, expires: '1m' }))
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, ttl: '1m' }))
     const held = acquired(await other.acquire('a', { cost: 40 }))
     const waiting = Array.from({ length: 40 }, () => limiter.acquire('a', { maxWait: 4_000 }))
     await backend.pass(50)
@@ -169,7 +169,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('permits that are granted while the limiter is closed are released', async () => {
-    const [closing, other] = backend.limiterPair(concurrency({ limit: 2, expires: '1m' }))
+    const [closing, other] = backend.limiterPair(concurrency({ limit: 2, ttl: '1m' }))
     const calls = [closing.acquire('a'), closing.acquire('a', { maxWait: 5_000 })]
     const closed = closing.close()
     for (const call of calls) {
@@ -180,7 +180,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a permit is renewed while its process lives, and lost if the key is reset', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 1, expires: 600 }))
+    const limiter = backend.limiter(concurrency({ limit: 1, ttl: 600 }))
     const permit = acquired(await limiter.acquire('a'))
     const { signal } = permit
     for (let times = 0; times < 5; times++) {
@@ -199,7 +199,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   test('with rates all or nothing is taken', async () => {
     const limiter = backend.limiter({
       rate: gcra({ limit: 2, period: '1h' }),
-      atOnce: concurrency({ limit: 1, expires: '1m' }),
+      atOnce: concurrency({ limit: 1, ttl: '1m' }),
     })
     const first = acquired(await limiter.acquire('a'))
     const refused = await limiter.acquire('a')
@@ -237,7 +237,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     const pro = acquired(await limiter.acquire('a', { tier: 'pro', cost: 2 }))
     await Promise.all([free.release(), pro.release()])
     const plain = two()
-    plain.update(concurrency({ limit: 1, expires: '2m' }))
+    plain.update(concurrency({ limit: 1, ttl: '2m' }))
     await plain.override('a', { limit: 4 }, { ttl: '1h' })
     expect((await plain.acquire('a', { cost: 4 })).allowed).toBe(true)
     expect((await plain.acquire('b', { cost: 2 })).decision.status).toBe('impossible')
@@ -246,7 +246,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a refused call is a strike, and a call that waits is none', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 1 }), { ban: { after: 1, within: '1m', for: ['1m'] } })
+    const limiter = backend.limiter(concurrency({ limit: 1 }), { ban: { after: 1, period: '1m', for: ['1m'] } })
     const held = acquired(await limiter.acquire('a'))
     expect((await backend.until(limiter.acquire('a', { maxWait: 30 }))).decision.status).toBe('refused')
     expect((await limiter.acquire('a')).decision).toMatchObject({ status: 'blocked', ban: { step: 1 } })
@@ -256,7 +256,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
 
   test('a permit lives by the numbers of its tier under an override of another tier', async () => {
     const limiter = backend.tiered(
-      tiers({ short: concurrency({ limit: 1, expires: '1m' }), long: concurrency({ limit: 1, expires: '1h' }) }),
+      tiers({ short: concurrency({ limit: 1, ttl: '1m' }), long: concurrency({ limit: 1, ttl: '1h' }) }),
     )
     await limiter.override('a', { limit: 5 }, { ttl: '1h', tier: 'short' })
     const permit = acquired(await limiter.acquire('a', { tier: 'long' }))

@@ -21,7 +21,7 @@ test.each([undefined, 64])(
       commandTimeout: 30_000,
     })
     const clock = byClock(store)
-    const policies = { most: concurrency({ limit: 2, expires: '1m' }), rate: gcra({ limit: 100, period: '1h' }) }
+    const policies = { most: concurrency({ limit: 2, ttl: '1m' }), rate: gcra({ limit: 100, period: '1h' }) }
     const limiter = new RateLimiter(policies, { store, prefix: `permits-${tags}` })
     const keys = Array.from({ length: 30 }, (_, number) => `key-${number}`)
     const permits = await Promise.all(keys.flatMap((key) => [0, 1, 2].map(() => limiter.acquire(key))))

@@ -14,7 +14,7 @@ import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { byClock, settledBy } from './by-clock.js'
 
-const POLICY = concurrency({ limit: 8, expires: '1m' })
+const POLICY = concurrency({ limit: 8, ttl: '1m' })
 
 function acquired(permit: Permit): Acquired {
   if (!permit.allowed) {
@@ -78,7 +78,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
 // promise: permit-of-share
 test('a permit of the share lives from the decision of the share on, however long the store took to fail', async () => {
   const clock = new TestClock()
-  const policySet = policySetOf(concurrency({ limit: 4, expires: 100 }))
+  const policySet = policySetOf(concurrency({ limit: 4, ttl: 100 }))
   const failing = {
     isDown: false,
     origin: {},
@@ -113,7 +113,7 @@ test('a permit of the store is lost in an outage, and the share of the process d
   await using impatient = new RedisStore({ url: server.url, commandTimeout: 200 })
   const clock = byClock(store)
   const onStoreFailure = { embedded: { share: 0.5 } }
-  const policy = concurrency({ limit: 2, expires: '1m' })
+  const policy = concurrency({ limit: 2, ttl: '1m' })
   const limiter = new RateLimiter(policy, { store, prefix: 'out', onStoreFailure })
   const inOutage = new RateLimiter(policy, { store: impatient, prefix: 'out', onStoreFailure })
   const before = acquired(await limiter.acquire('a'))

@@ -97,7 +97,7 @@ describe('waits', () => {
 
 describe('permits and reservations', () => {
   test('a permit is renewed while the clock advances, and is lost if the key is reset', async () => {
-    const { clock, limiter } = limiterOf(concurrency({ limit: 1, expires: '30s' }))
+    const { clock, limiter } = limiterOf(concurrency({ limit: 1, ttl: '30s' }))
     const permit = await limiter.acquire('a')
     const signal = permit.allowed ? permit.signal : undefined
     await clock.advance('1h')
@@ -124,8 +124,8 @@ describe('permits and reservations', () => {
 
   test('a reservation expires', async () => {
     const { clock, limiter } = limiterOf(fixedWindow({ limit: 10, window: '1h' }))
-    const late = await limiter.reserve('a', 5, { expiresIn: '5m' })
-    const early = await limiter.reserve('a', 5, { expiresIn: '5m' })
+    const late = await limiter.reserve('a', 5, { ttl: '5m' })
+    const early = await limiter.reserve('a', 5, { ttl: '5m' })
     await clock.advance('4m')
     expect(early.allowed && (await early.commit(1))).toMatchObject({ settled: true, refunded: 4 })
     await clock.advance('1m')

@@ -34,7 +34,7 @@ const LIFE_MS = 30_000
 
 function tollgate(url, limit) {
   const store = new RedisStore(url)
-  const limiter = new RateLimiter(concurrency({ limit, expires: LIFE_MS }), { store, prefix: `permits-${limit}` })
+  const limiter = new RateLimiter(concurrency({ limit, ttl: LIFE_MS }), { store, prefix: `permits-${limit}` })
   return {
     async hold() {
       const permit = await limiter.acquire('key', { maxWait: 10_000 })

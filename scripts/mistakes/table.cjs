@@ -21,7 +21,7 @@ function responseTo(done) {
 
 /** @type {typeof import('./table.cjs').mistakesOf} */
 function mistakesOf(tollgate, rateLimit) {
-  const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow } = tollgate
+  const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow, concurrency } = tollgate
   const { slidingWindow, slidingCounter, slidingLog, slidingLogs } = tollgate
   const { MemoryStore, RateLimiter, RedisStore } = tollgate
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
@@ -61,6 +61,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => tokenBucket({ capacity: 20, refill: { tokens: 5, interval: '1s' } }), /did you mean "every"\?/],
     [() => tokenBucket({ capacity: 20, refill: 5 }), /tokens, every/],
     [() => leakyBucket({ capacity: 20, leak: { tokens: 5, every: '1s' } }), /did you mean "units"\?/],
+    [() => concurrency({ limit: 5, expires: '1m' }), /did you mean "ttl"\?/],
     [() => calendarWindow({ limit: 100, period: 'day' }), /did you mean "every"\?/],
     [() => calendarWindow({ limit: 100, every: 'day', timezone: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
     [() => calendarWindow({ limit: 100, every: 'day', tz: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
@@ -239,7 +240,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => fixedWindow({ limit: 100, window: 60 }), /write '60s' if seconds are meant/],
     [() => tokenBucket({ capacity: 20, refill: { tokens: 5, every: 1 } }), /write '1s' if seconds are meant/],
     [() => limiter.block('cy', 300), /write '300s' if seconds are meant/],
-    [() => limiter.reserve('cy', 1, { expiresIn: 30 }), /write '30s' if seconds are meant/],
+    [() => limiter.reserve('cy', 1, { ttl: 30 }), /write '30s' if seconds are meant/],
     [() => limiter.override('cy', { limit: 50 }, { ttl: 600 }), /write '600s' if seconds are meant/],
   ]
 

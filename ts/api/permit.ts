@@ -35,7 +35,7 @@ export interface Acquired<N extends string = string> {
   /** The units that are held. */
   readonly units: number
   /**
-   * It is aborted before the permit is lost: after nine tenths of `expires` without a successful renewal, or if
+   * It is aborted before the permit is lost: after nine tenths of `ttl` without a successful renewal, or if
    * the store answers that the permit has expired. Pass it to the work: another caller may get the permit.
    */
   readonly signal: PermitSignal
@@ -66,7 +66,7 @@ export interface Acquiring<K = string, N extends string = 'default', T extends s
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
-   * every third of `expires`. If it is killed, they expire.
+   * every third of `ttl`. If it is killed, they expire.
    *
    * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
    *

@@ -23,7 +23,7 @@ describe('a process that is killed', () => {
     await using server = await RedisServer.start({ hasOwnClock: true })
     await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const policies = [fixedWindow({ limit: 10, window: '1h' }), gcra({ limit: 10, period: '90m' })] as const
-    const work = { url: server.url, policies, units: 5, expiresIn: '15m' }
+    const work = { url: server.url, policies, units: 5, ttl: '15m' }
     using child = fork(join(__dirname, '..', 'programs', 'reserve-and-wait.mjs'), [JSON.stringify(work)])
     const [allowed] = await once(child, 'message')
     expect(allowed).toEqual([true, true])
@@ -85,7 +85,7 @@ test('answers that are lost: a repeated settlement has no effect, and a repeated
   await using remote = new RedisStore({ url: proxy.url, commandTimeout: 1_000 })
   const near = new RateLimiter(policy, { store: redis.store, prefix: 'lost' })
   const far = new RateLimiter(policy, { store: remote, prefix: 'lost' })
-  const reservation = await far.reserve('key', 10, { expiresIn: '1d' })
+  const reservation = await far.reserve('key', 10, { ttl: '1d' })
   if (!reservation.allowed) {
     throw new Error('not allowed')
   }

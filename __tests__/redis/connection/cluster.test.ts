@@ -65,7 +65,7 @@ test('keys of all slots are decided, each in call order, and so are operations',
   expect(decisions.map(({ remaining }) => LIMIT - remaining)).toEqual([...Array(300).fill(1), ...Array(300).fill(2)])
   expect(await limiter.peek('key-7')).toMatchObject({ remaining: LIMIT - 2 })
   await limiter.penalize('key-7', 5)
-  const reservation = await limiter.reserve('key-7', 10, { expiresIn: '1m' })
+  const reservation = await limiter.reserve('key-7', 10, { ttl: '1m' })
   if (reservation.allowed) {
     await reservation.commit(3)
   }

@@ -19,7 +19,7 @@ const keep = (value) => {
 }
 const store = keep(new RedisStore({ url, commandTimeout: 30_000 }))
 const limiterOf = (policy, options) => keep(new RateLimiter(policy, options))
-const jobs = concurrency({ limit: 1, expires: '1h' })
+const jobs = concurrency({ limit: 1, ttl: '1h' })
 
 const held = limiterOf(jobs, { store, prefix: 'held' })
 const queued = limiterOf(jobs, { store: new MemoryStore(), prefix: 'queued' })

@@ -52,8 +52,8 @@ process.once('message', async () => {
   async function loop(isHour) {
     for (let round = 0; round < rounds; round++) {
       const units = 1 + any(4)
-      const expiresIn = any(8) === 0 ? 5 : 800
-      const reservation = await (isHour ? limiters.hour : limiters.short).reserve('key', units, { expiresIn })
+      const ttl = any(8) === 0 ? 5 : 800
+      const reservation = await (isHour ? limiters.hour : limiters.short).reserve('key', units, { ttl })
       counts[reservation.allowed ? 'allowed' : 'refused']++
       if (reservation.allowed) {
         const { at, resetAfterMs } = reservation.decision

@@ -94,7 +94,7 @@ test('a native limiter and one of a client ban keys together', async () => {
   const client = ioredis(opened.server.port)
   const store = RedisStore.from(client)
   await using nativeStore = new native.RedisStore(opened.server.url)
-  const options = { prefix: 'bans', ban: { after: 4, within: '1h', for: ['1h', '2h'] } } as const
+  const options = { prefix: 'bans', ban: { after: 4, period: '1h', for: ['1h', '2h'] } } as const
   const policy = fixedWindow({ limit: 1, window: '10m' })
   const limiters = [
     new RateLimiter(policy, { ...options, store }),

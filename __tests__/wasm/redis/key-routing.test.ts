@@ -105,7 +105,7 @@ describe.each(Object.entries(STORES))('%s', (name, open) => {
       await using store = open(proxy.port, ONE_KEY)
       const limiter = store.limiter(`held-${name.length}`)
       for (const key of KEYS.slice(0, 3)) {
-        const reservation = await limiter.reserve(key, 4, { expiresIn: '1m' })
+        const reservation = await limiter.reserve(key, 4, { ttl: '1m' })
         await Promise.all(KEYS.map((other) => limiter.penalize(other, other === key ? 2 : 1)))
         await reservation.commit?.(1)
       }

@@ -35,7 +35,7 @@ export function reservations(bench: Bench): Activity[] {
       everyMs: 300,
       run: async () => {
         const key = bench.key()
-        const reservation = await calls.make(bench.kind('reserve'), () => limiter.reserve(key, 4, { expiresIn: '2s' }))
+        const reservation = await calls.make(bench.kind('reserve'), () => limiter.reserve(key, 4, { ttl: '2s' }))
         if (!reservation?.allowed) {
           return
         }
@@ -66,7 +66,7 @@ export function reservations(bench: Bench): Activity[] {
 /** Permits that are released, kept until they are renewed, or lost with an outage. */
 export function permits(bench: Bench): Activity[] {
   const { store, calls } = bench
-  const limiter = new RateLimiter(concurrency({ limit: 4, expires: '2s' }), { store, prefix: 'permits' })
+  const limiter = new RateLimiter(concurrency({ limit: 4, ttl: '2s' }), { store, prefix: 'permits' })
   const kind = bench.kind('acquire', MAX_WAIT_MS, ['PERMIT_LOST', 'ABORTED', 'CLOSED'])
   const { signal } = new AbortController()
   return Array.from({ length: 3 }, (_, caller) => ({

@@ -94,7 +94,7 @@ export function outgoing(bench: Bench): Activity[] {
   const meter = new MeterProvider({ readers: [reader] }).getMeter('soak')
   const rate = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 2 }), { store, prefix: 'outgoing-rate' })
   const slots = new RateLimiter(
-    { rate: gcra({ limit: 20, period: '1s' }), atOnce: concurrency({ limit: 3, expires: '2s' }) },
+    { rate: gcra({ limit: 20, period: '1s' }), atOnce: concurrency({ limit: 3, ttl: '2s' }) },
     { store, prefix: 'outgoing-slots' },
   )
   const fetch = async () => {

@@ -23,7 +23,6 @@ export const CORE: Readonly<Record<string, Signature>> = {
   slidingWindow: [[window], `slidingWindow takes ${options}`],
   slidingCounter: [[window], `slidingCounter takes ${options}`],
   slidingLog: [[window], `slidingLog takes ${options}`],
-  slidingLogs: [[{ limits: { a: window } }], `slidingLogs takes ${options}`],
   concurrency: [[{ limit: 1 }], `concurrency takes ${options}`],
   parseDuration: [['1s'], 'parseDuration takes a duration'],
   rateLimitHeaders: [

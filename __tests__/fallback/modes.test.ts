@@ -1,5 +1,5 @@
 /** The result of each operation in each mode of `onStoreFailure`, in each kind of outage. */
-import { concurrency, fixedWindow, gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, slidingLog, tokenBucket } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { failing, fallbackLimiter, knownDown } from './help.js'
 
@@ -282,7 +282,7 @@ describe.each(OUTAGES)('$name', (away) => {
       source: 'none',
     })
     const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const
-    const logs = fallbackLimiter(away.store(), slidingLogs({ limits }), 'refuse')
+    const logs = fallbackLimiter(away.store(), slidingLog({ limits }), 'refuse')
     expect(await logs.take('a')).toMatchObject({
       policy: 'short',
       limit: 4,
@@ -291,7 +291,7 @@ describe.each(OUTAGES)('$name', (away) => {
     })
     const both = fallbackLimiter(
       away.store(),
-      { logs: slidingLogs({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
+      { logs: slidingLog({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
       'allow',
     )
     const { policies: numbers } = await both.take('a')

@@ -7,7 +7,7 @@ import {
   MemoryStore,
   RateLimiter,
   RedisStore,
-  slidingLogs,
+  slidingLog,
   TollgateError,
   tiers,
   watchPolicies,
@@ -90,7 +90,7 @@ test('a refusal counts for the policy that refused, and named limits of one poli
   const several = instrument(windows({ minute: 3, hour: 2 }), options('several'))
   for (let call = 0; call < 3; call++) await several.take('a')
   const limits = { second: { limit: 1, window: '1s' }, hour: { limit: 2, window: '1h' } } as const
-  const logs = instrument(new RateLimiter(slidingLogs({ limits })), options('logs'))
+  const logs = instrument(new RateLimiter(slidingLog({ limits })), options('logs'))
   await logs.take('a')
   await logs.take('a')
   const { decisions } = await recorded()

@@ -14,7 +14,7 @@ import {
   RateLimiter,
   RedisStore,
   rateLimitHeaders,
-  slidingLogs,
+  slidingLog,
   tiers,
 } from '../../ts/index.js'
 import { withRateLimit } from '../../ts/middleware/fetch.js'
@@ -79,7 +79,7 @@ const CASES: readonly (readonly [string, () => Promise<Case>])[] = [
     'limits of one log',
     async () => {
       const limits = { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } as const
-      return { limiter: new RateLimiter({ log: slidingLogs({ limits }) }, { store: store() }) }
+      return { limiter: new RateLimiter({ log: slidingLog({ limits }) }, { store: store() }) }
     },
   ],
   [

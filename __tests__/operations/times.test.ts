@@ -8,7 +8,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
@@ -30,7 +29,7 @@ const TWO: readonly Policy[] = [
   slidingWindow({ ...hour, buckets: 7, layout: 'hash' }),
   slidingCounter(hour),
   slidingLog(hour),
-  slidingLogs({ limits: { short: { limit: 2, window: '1m' }, long: { limit: 5, window: '1h' } } }),
+  slidingLog({ limits: { short: { limit: 2, window: '1m' }, long: { limit: 5, window: '1h' } } }),
 ]
 
 describe.each(BACKENDS)('times: $name', (backend) => {

@@ -9,7 +9,7 @@ import {
   leakyBucket,
   MemoryStore,
   RateLimiter,
-  slidingLogs,
+  slidingLog,
   slidingWindow,
   tokenBucket,
   type WaitedOrRefused,
@@ -397,7 +397,7 @@ describe('policies that cannot wait', () => {
       calendarWindow({ limit: 9, every: '15m' }),
       `policy is calendarWindow; use gcra({ limit: 9, period: '15m' }), ${spaced}`,
     ],
-    [slidingLogs({ limits }), `policy is slidingLogs; use several gcra() by name`],
+    [slidingLog({ limits }), `policy is slidingLog; use several gcra() by name`],
     [
       slidingWindow({ limit: 2, window: '90s' }),
       `policy is slidingWindow; use gcra({ limit: 2, period: '90s' }), ${spaced}`,

@@ -22,7 +22,7 @@ function responseTo(done) {
 /** @type {typeof import('./table.cjs').mistakesOf} */
 function mistakesOf(tollgate, rateLimit) {
   const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow, concurrency } = tollgate
-  const { slidingWindow, slidingCounter, slidingLog, slidingLogs } = tollgate
+  const { slidingWindow, slidingCounter, slidingLog } = tollgate
   const { MemoryStore, RateLimiter, RedisStore } = tollgate
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
   const quota = new RateLimiter(fixedWindow({ limit: 10, window: '1m' }))
@@ -203,7 +203,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => fixedWindow(100, '1m'), /write fixedWindow\({ limit, window }\)/],
     [() => slidingWindow({ limit: 100 }, '1m'), /write slidingWindow\({ limit, window }\)/],
     [() => slidingLog(5, '15m'), /write slidingLog\({ limit, window }\)/],
-    [() => slidingLogs({ limit: 3, window: '1s' }, { limit: 9, window: '1m' }), /write slidingLogs\({ limits }\)/],
+    [() => slidingLog({ limit: 3, window: '1s' }, { limit: 9, window: '1m' }), /or slidingLog\({ limits }\)/],
     [() => slidingCounter(100, '1m'), /write slidingCounter\({ limit, window }\)/],
     [() => tokenBucket(20, { tokens: 5, every: '1s' }), /refill: { tokens, every }/],
     [() => leakyBucket(20, { units: 5, every: '1s' }), /leak: { units, every }/],

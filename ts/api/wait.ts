@@ -168,13 +168,14 @@ const SPACED = ', with burst: 1 to space calls evenly'
 
 /** Names a rate with the throughput of a policy that `wait` does not support. */
 function adviceOn(policy: Policy): string {
+  if ('limits' in policy) {
+    return 'use several gcra() by name'
+  }
   switch (policy.algorithm) {
     case 'tokenBucket':
       return "use refillMode: 'continuous'"
     case 'concurrency':
       return 'use acquire(key, { maxWait })'
-    case 'slidingLogs':
-      return 'use several gcra() by name'
     case 'calendarWindow': {
       const { limit, every } = policy
       const period = typeof every === 'number' ? shortDuration(every) : CALENDAR_PERIODS[every]

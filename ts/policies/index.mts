@@ -6,7 +6,6 @@ export {
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,

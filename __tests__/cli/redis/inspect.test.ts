@@ -21,7 +21,6 @@ import {
   type Reserved,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../../ts/index.js'
@@ -51,7 +50,7 @@ const POLICIES = {
   list: slidingWindow({ limit: 20, window: '1d' }),
   hash: slidingWindow({ limit: 20, window: '1d', layout: 'hash' }),
   log: slidingLog({ limit: 20, window: '1d' }),
-  logs: slidingLogs({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
+  logs: slidingLog({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
 } satisfies Record<string, Policy>
 
 function at(...words: string[]): string[] {
@@ -164,7 +163,7 @@ const NUMBERS: Readonly<Record<string, object>> = {
   low: { capacity: 7, initial: 7 },
   tokenBucket: { capacity: 7 },
   leakyBucket: { capacity: 7 },
-  slidingLogs: { limits: { short: { limit: 7 } } },
+  logs: { limits: { short: { limit: 7 } } },
 }
 
 test('the policies of a set are found by the registry, by a scan, by names and by file', async () => {

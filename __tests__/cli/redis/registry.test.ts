@@ -16,7 +16,6 @@ import {
   type Reserved,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -310,7 +309,7 @@ const ALL: Readonly<Record<string, Policy>> = {
   list: slidingWindow({ limit: 20, window: '1d' }),
   hash: slidingWindow({ limit: 20, window: '1d', layout: 'hash' }),
   log: slidingLog({ limit: 20, window: '1d' }),
-  logs: slidingLogs({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
+  logs: slidingLog({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
 }
 
 test.each(Object.entries(ALL))('%s: a limiter that has only blocked a key can be unblocked', async (name, policy) => {

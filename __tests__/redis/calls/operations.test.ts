@@ -13,7 +13,6 @@ import {
   type Reserving,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
   type Waits,
@@ -80,7 +79,7 @@ const POLICIES: Record<string, Policy> = {
   hash: slidingWindow({ limit: 9, window: '1h', buckets: 6, layout: 'hash' }),
   slidingCounter: slidingCounter({ limit: 9, window: '1h' }),
   slidingLog: slidingLog({ limit: 9, window: '1h' }),
-  slidingLogs: slidingLogs({ limits: { hour: { limit: 9, window: '1h' }, day: { limit: 20, window: '1d' } } }),
+  'slidingLog-limits': slidingLog({ limits: { hour: { limit: 9, window: '1h' }, day: { limit: 20, window: '1d' } } }),
   gcra: gcra({ limit: 9, period: '1h' }),
   low: tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1h' }, initial: 5 }),
   interval: tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1h' }, refillMode: 'interval' }),
@@ -91,7 +90,7 @@ const { slidingCounter: _, interval: __, ...EIGHT } = POLICIES
 
 /** Overrides for a key, by policy. */
 const OWN: Record<string, object> = {
-  slidingLogs: { limits: { hour: { limit: 8 } } },
+  'slidingLog-limits': { limits: { hour: { limit: 8 } } },
   low: { capacity: 90 },
   interval: { capacity: 90 },
 }
@@ -280,7 +279,7 @@ const CHANGED: Record<string, Policy> = {
   hash: slidingWindow({ limit: 4, window: '2h', buckets: 6, layout: 'hash' }),
   slidingCounter: slidingCounter({ limit: 4, window: '1h' }),
   slidingLog: slidingLog({ limit: 4, window: '2h' }),
-  slidingLogs: slidingLogs({ limits: { hour: { limit: 4, window: '1h' }, day: { limit: 12, window: '1d' } } }),
+  'slidingLog-limits': slidingLog({ limits: { hour: { limit: 4, window: '1h' }, day: { limit: 12, window: '1d' } } }),
   gcra: gcra({ limit: 4, period: '3h', burst: 4 }),
   low: tokenBucket({ capacity: 4, refill: { tokens: 2, every: '1h' }, initial: 4 }),
   interval: tokenBucket({ capacity: 4, refill: { tokens: 4, every: '1h' }, refillMode: 'interval' }),

@@ -14,6 +14,7 @@ import {
   RedisStore,
   type RedisStoreOptions,
   type StoreWarning,
+  slidingLog,
   tiers,
 } from '../../../ts/index.js'
 import { rejectionOf } from '../../failure.js'
@@ -76,9 +77,17 @@ test('different numbers under one prefix warn both limiters, once, with the shar
   await Promise.all([old, next, same].map(({ store }) => store.close()))
 })
 
-test('another algorithm, and several policies', async () => {
-  const one = opened(fixedWindow({ limit: 100, window: '1h' }), 'algorithm')
-  const other = opened(gcra({ limit: 100, period: '1h' }), 'algorithm')
+test.each<[string, Policy, Policy]>([
+  ['another algorithm', fixedWindow({ limit: 100, window: '1h' }), gcra({ limit: 100, period: '1h' })],
+  [
+    'one limit, and several',
+    slidingLog({ limit: 9, window: '1h' }),
+    slidingLog({ limits: { hour: { limit: 9, window: '1h' } } }),
+  ],
+])('%s', async (name, first, second) => {
+  const prefix = name.replaceAll(/\W+/g, '-')
+  const one = opened(first, prefix)
+  const other = opened(second, prefix)
   await registered(one)
   await registered(other)
   await waitForWarnings(other.warnings)

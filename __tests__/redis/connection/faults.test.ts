@@ -9,7 +9,7 @@ import {
   RateLimiter,
   RedisStore,
   type RedisStoreOptions,
-  type SlidingLogsPolicy,
+  type SlidingLogLimitsPolicy,
 } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
@@ -32,7 +32,7 @@ afterEach(() => server.stop())
 /** Runs with a limiter on a private store. */
 async function withLimiter(
   run: (limiter: RateLimiter, store: RedisStore) => Promise<void>,
-  policy: Exclude<Policy, SlidingLogsPolicy> = ENDLESS,
+  policy: Exclude<Policy, SlidingLogLimitsPolicy> = ENDLESS,
   options: Partial<RedisStoreOptions> = {},
 ): Promise<void> {
   await using store = new RedisStore({ url: server.url, commandTimeout: TIMEOUT_MS, ...options })

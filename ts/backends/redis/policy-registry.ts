@@ -213,7 +213,8 @@ export function statesOf(text: string): string[] {
   const states = text.split('; ').map((policy) => {
     const [name, algorithm, ...options] = policy.split(' ')
     const layout = options.filter((option) => /^(layout=hash|refillMode=interval)$/.test(option))
-    return [name, algorithm, ...layout].join(' ')
+    const hasLimits = options.some((option) => option.startsWith('limits.'))
+    return [name, algorithm, ...layout, ...(hasLimits ? ['limits'] : [])].join(' ')
   })
   return [...new Set(states)]
 }

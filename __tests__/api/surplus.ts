@@ -24,12 +24,6 @@ export const CORE: Readonly<Record<string, Signature>> = {
   slidingCounter: [[window], `slidingCounter takes ${options}`],
   slidingLog: [[window], `slidingLog takes ${options}`],
   concurrency: [[{ limit: 1 }], `concurrency takes ${options}`],
-  parseDuration: [['1s'], 'parseDuration takes a duration'],
-  rateLimitHeaders: [
-    [{ policies: {} }, { policies: {} }, {}],
-    'rateLimitHeaders takes a limiter, a decision and an object of options',
-  ],
-  windowMsOf: [[policy, 'a'], 'windowMsOf takes a policy and the name of a limit'],
   RateLimiter: [[policy, {}], `RateLimiter takes a policy, or policies by name, and ${options}`],
   'RateLimiter.take': [['a', 1], 'take takes a key and a cost or options'],
   'RateLimiter.takeSync': [['a', 1], 'takeSync takes a key and a cost or options'],

@@ -12,10 +12,10 @@ import {
   slidingLog,
   slidingWindow,
   tokenBucket,
-  windowMsOf,
 } from '../../ts/index.js'
 import { headerWriterFor } from '../../ts/middleware/shared/headers.js'
 import type { HeaderForm } from '../../ts/middleware/shared/options.js'
+import { windowMsOf } from '../../ts/policies/window.js'
 import { FakeClock } from '../clock.js'
 
 const second = (tokens: number) => ({ tokens, every: '1s' }) as const

@@ -4,16 +4,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import fastify from 'fastify'
+import { type HeaderForm, rateLimitHeaders } from '../../ts/headers/index.js'
 import {
   concurrency,
   type Decision,
   fixedWindow,
   gcra,
-  type HeaderForm,
   MemoryStore,
   RateLimiter,
   RedisStore,
-  rateLimitHeaders,
   slidingLog,
   tiers,
 } from '../../ts/index.js'
@@ -230,6 +229,7 @@ test('mistakes are errors that name them', async () => {
   }
 })
 
-test('tollgate/wasm has it, too', () => {
-  expect(wasm.rateLimitHeaders).toBe(rateLimitHeaders)
+test('it takes the limiters of tollgate/wasm, too', async () => {
+  const limiter = new wasm.RateLimiter(gcra({ limit: 5, period: '1m' }))
+  expect(rateLimitHeaders(limiter, await limiter.take('ann'))).toMatchObject({ RateLimit: '"default";r=4;t=12' })
 })

@@ -9,5 +9,4 @@ export {
   slidingWindow,
   tiers,
   tokenBucket,
-  windowMsOf,
 } from './index.js'

@@ -35,4 +35,3 @@ export {
   type TokenBucketPolicy,
   tokenBucket,
 } from './token-bucket.js'
-export { windowMsOf } from './window.js'

@@ -1,4 +1,3 @@
-import { checkCount } from '../input/options.js'
 import { algorithmOf, mainOptionOf, type Policy } from './policy.js'
 
 /**
@@ -12,15 +11,9 @@ import { algorithmOf, mainOptionOf, type Policy } from './policy.js'
  * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come back, rounded up to a
  *   microsecond.
  *
- * @param policy - One of a limiter's `policies`, or the result of a policy function such as `gcra`.
  * @param limit - The name of a limit of a `slidingLog`.
- * @throws {TollgateError} `INVALID_OPTION` for more than two arguments
- *
- * @example
- * windowMsOf(gcra({ limit: 10, period: '1s', burst: 20 })) // 2000
  */
 export function windowMsOf(policy: Policy, limit?: string): number {
-  checkCount(arguments.length, 2, 'windowMsOf takes a policy and the name of a limit')
   return algorithmOf(policy).windowMs(policy, limit)
 }
 

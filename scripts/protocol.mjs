@@ -46,7 +46,7 @@ const POLICY_KINDS = [
   ['SLIDING_WINDOW_LIST', 'swl', 'SLIDING_WINDOW_LIST', 'slidingWindow', 'list'],
   ['SLIDING_WINDOW_HASH', 'swh', 'SLIDING_WINDOW_HASH', 'slidingWindow', 'hash'],
   ['SLIDING_LOG', 'sl', 'SLIDING_LOG', 'slidingLog'],
-  ['SLIDING_LOGS', 'sls', 'SLIDING_LOG', 'slidingLogs'],
+  ['SLIDING_LOGS', 'sls', 'SLIDING_LOG', 'slidingLog', 'limits'],
   ['CONCURRENCY', 'con', 'CONCURRENCY', 'concurrency'],
 ]
 

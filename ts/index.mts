@@ -9,10 +9,8 @@ export type * from './index.js'
 export {
   calendarWindow,
   MemoryStore,
-  parseDuration,
   RateLimiter,
   RedisStore,
-  rateLimitHeaders,
   TollgateError,
   watchPolicies,
 } from './index.js'

@@ -1,12 +1,5 @@
-import {
-  concurrency,
-  type Duration,
-  fixedWindow,
-  gcra,
-  parseDuration,
-  RateLimiter,
-  RedisStore,
-} from '../../ts/index.js'
+import { concurrency, type Duration, fixedWindow, gcra, RateLimiter, RedisStore } from '../../ts/index.js'
+import { millisOfOption } from '../../ts/input/duration.js'
 
 const durations: readonly [Duration, number][] = [
   [1, 1],
@@ -35,7 +28,7 @@ const durations: readonly [Duration, number][] = [
 
 test.each(durations)('%p is %p ms', (duration, millis) => {
   expect(gcra({ limit: 1, period: duration }).period).toBe(millis)
-  expect(parseDuration(duration)).toBe(millis)
+  expect(millisOfOption('INVALID_OPTION', 'duration', duration)).toBe(millis)
 })
 
 test('a window shorter than a millisecond ends on the next whole millisecond', () => {
@@ -47,7 +40,7 @@ test.each([0.001, 0.5, 0.999])('the bare number %p is rejected: it may be meant 
   const rule = 'must be at least 1 millisecond if it is a bare number'
   const advice = `write '${period}s' if seconds are meant, and '${period}ms' if not`
   expect(() => gcra({ limit: 1, period })).toThrow(`gcra: period ${rule}, got ${period}: ${advice}`)
-  expect(() => parseDuration(period)).toThrow(rule)
+  expect(() => millisOfOption('INVALID_OPTION', 'duration', period)).toThrow(rule)
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
   return Promise.all([
     expect(limiter.block('a', period)).rejects.toMatchObject({ code: 'INVALID_OPTION' }),
@@ -71,24 +64,24 @@ test.each([
   const rule = "milliseconds or a string such as '500ms', '10s', '1m', '1h', '1d', '1w', got"
   const end = `${rule} ${JSON.stringify(text)}${advice === undefined ? '' : `: ${advice}`}`
   const error = expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringContaining(end) })
-  expect(() => parseDuration(text)).toThrow(error)
-  expect(() => parseDuration(text)).not.toThrow(`${end}: `)
+  expect(() => millisOfOption('INVALID_OPTION', 'duration', text)).toThrow(error)
+  expect(() => millisOfOption('INVALID_OPTION', 'duration', text)).not.toThrow(`${end}: `)
 })
 
 test('options in milliseconds also take durations', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
-  await limiter.wait('a', { maxWaitMs: '1 minute' })
-  await expect(limiter.wait('a', { maxWaitMs: '1 minute' })).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
+  await limiter.wait('a', { maxWait: '1 minute' })
+  await expect(limiter.wait('a', { maxWait: '1 minute' })).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
   const calls = new RateLimiter(concurrency({ limit: 1 }))
   await calls.acquire('a')
-  expect((await calls.acquire('a', { maxWaitMs: '20ms' })).allowed).toBe(false)
+  expect((await calls.acquire('a', { maxWait: '20ms' })).allowed).toBe(false)
   await calls.close()
   const unreachable = 'redis://localhost:1'
-  const store = new RedisStore({ url: unreachable, connectTimeoutMs: '1s', commandTimeoutMs: '20 ms' })
+  const store = new RedisStore({ url: unreachable, connectTimeout: '1s', commandTimeout: '20 ms' })
   const remote = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'durations' })
   await expect(remote.take('a')).rejects.toMatchObject({ charged: false })
   await store.close()
-  expect(() => new RedisStore({ url: unreachable, commandTimeoutMs: '1.5ms' })).toThrow(
-    'commandTimeoutMs must be a whole number from 1 to',
+  expect(() => new RedisStore({ url: unreachable, commandTimeout: '1.5ms' })).toThrow(
+    'commandTimeout must be a whole number from 1 to',
   )
 })

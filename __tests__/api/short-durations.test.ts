@@ -11,8 +11,7 @@ const ROOT = JSON.stringify(join(__dirname, '..', '..', 'dist'))
 
 /** The warnings that a program prints. */
 async function warned(program: string, module = 'index.js'): Promise<string[]> {
-  const names =
-    '{ gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingCounter, slidingLog, slidingLogs, '
+  const names = '{ gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingCounter, slidingLog, '
   const head = `const ${names} MemoryStore, RateLimiter } = require(${ROOT} + '/${module}');`
   const { stderr } = await promisify(execFile)('node', ['-e', `${head} (async () => { ${program} })()`])
   return stderr.split('\n').filter((line) => line !== '' && !line.startsWith('(Use `node --trace-warnings'))
@@ -43,13 +42,13 @@ test.each(MODULES)('one warning for each option of each function: %s', async (mo
       tokenBucket({ capacity: 1, refill: { tokens: 1, every: period } })
       leakyBucket({ capacity: 1, leak: { units: 1, every: period } })
       for (const window of [fixedWindow, slidingWindow, slidingCounter, slidingLog]) window({ limit: 1, window: period })
-      slidingLogs({ limits: { a: { limit: 1, window: period } }, precision: 1 })
+      slidingLog({ limits: { a: { limit: 1, window: period } }, precision: 1 })
     }
     const limiter = new RateLimiter(gcra({ limit: 100, period: '1h' }))
     for (const key of ['a', 'b']) {
       await limiter.block(key, 30)
       await limiter.override(key, { period: 10 }, { ttl: 7 })
-      await limiter.reserve(key, 1, { expiresIn: 60 })
+      await limiter.reserve(key, 1, { ttl: 60 })
     }
     const bucket = new RateLimiter({ a: tokenBucket({ capacity: 1, refill: { tokens: 1, every: '1h' } }) })
     await bucket.override('a', { a: { refill: { every: 5 } } }, { ttl: '1m' })`
@@ -61,11 +60,11 @@ test.each(MODULES)('one warning for each option of each function: %s', async (mo
     of('slidingWindow: window', 60),
     of('slidingCounter: window', 60),
     of('slidingLog: window', 60),
-    of('slidingLogs: limits.a.window', 60),
+    of('slidingLog: limits.a.window', 60),
     of('block: duration', 30),
     of('override: period', 10),
     of('override: ttl', 7),
-    of('reserve: expiresIn', 60),
+    of('reserve: ttl', 60),
     of('override: a.refill.every', 5),
   ])
 })
@@ -81,7 +80,7 @@ test('no warning for values with a unit, fractions, a second or more, or invalid
       await limiter.override('a', { limit: 5 }, { ttl: '60ms' })
       await limiter.block('a', period)
     }
-    slidingLogs({ limits: { a: { limit: 1, window: '1s' } }, precision: 100 })
+    slidingLog({ limits: { a: { limit: 1, window: '1s' } }, precision: 100 })
     for (const period of [0, -5, NaN]) try { gcra({ limit: 1, period }) } catch {}
     const { TollgateStore } = require(${ROOT} + '/middleware/express-rate-limit.js')
     new TollgateStore().init({ windowMs: 60 })`

@@ -2,6 +2,7 @@
 
 import { parse } from 'graphql'
 import * as client from '../../ts/client/index.js'
+import * as headers from '../../ts/headers/index.js'
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
 import * as metrics from '../../ts/metrics/index.js'
@@ -57,6 +58,16 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
       'OutgoingClient.resume': [['a'], 'resume takes a key'],
       'OutgoingClient.status': [[], 'status takes no arguments'],
       'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
+    },
+  ],
+  [
+    'tollgate/headers',
+    headers,
+    {
+      rateLimitHeaders: [
+        [{ policies: {} }, { policies: {} }, {}],
+        `rateLimitHeaders takes a limiter, a decision and ${options}`,
+      ],
     },
   ],
   [

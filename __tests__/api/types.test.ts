@@ -12,7 +12,7 @@ import type {
   Reserved,
   Reserving,
   Settlement,
-  SlidingLogsPolicy,
+  SlidingLogLimitsPolicy,
   TollgateError,
   Waited,
   WaitedOrRefused,
@@ -29,7 +29,6 @@ import {
   RateLimiter,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -109,7 +108,7 @@ test('invalid code does not compile', () => {
     // @ts-expect-error unknown calendar unit
     calendarWindow({ limit: 1, every: 'year' })
     // @ts-expect-error a ban has a length
-    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, within: '1m' } })
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, period: '1m' } })
     // @ts-expect-error unknown unit
     new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5 fortnights' })
     // @ts-expect-error not a store
@@ -135,11 +134,11 @@ test('only a blocked decision may have a ban', () => {
   }
 })
 
-test('the limits of slidingLogs have the declared names', () => {
-  const policy = slidingLogs({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
+test('the limits of a slidingLog have the declared names', () => {
+  const policy = slidingLog({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
-  type Own = PolicyOverride<SlidingLogsPolicy<Names>>
+  type Own = PolicyOverride<SlidingLogLimitsPolicy<Names>>
   type Expected = EmbeddedRateLimiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>
   holds<Equal<typeof limiter, Expected>>()
   const decision = limiter.takeSync('a')
@@ -151,14 +150,14 @@ test('the limits of slidingLogs have the declared names', () => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
     holds<Equal<typeof shared, Limiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>>>()
     // @ts-expect-error missing window
-    slidingLogs({ limits: { perSecond: { limit: 1 } } })
+    slidingLog({ limits: { perSecond: { limit: 1 } } })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
 test('the policies and key parts have the declared names', async () => {
   const limits = { short: { limit: 1, window: '1s' }, long: { limit: 9, window: '1h' } } as const
-  const plain = new RateLimiter({ burst: gcra({ limit: 1, period: 1 }), logs: slidingLogs({ limits }) })
+  const plain = new RateLimiter({ burst: gcra({ limit: 1, period: 1 }), logs: slidingLog({ limits }) })
   holds<Equal<Parameters<typeof plain.take>[0], string>>()
   const decision = plain.takeSync('a')
   holds<Equal<typeof decision.policy, 'burst' | 'logs.short' | 'logs.long'>>()
@@ -215,7 +214,7 @@ test('a limiter exposes each policy with the numbers of its algorithm', () => {
   const one = new RateLimiter(gcra({ limit: 1, period: 1, burst: 5 }))
   expect(one.policies.default.burst).toBe(5)
   const limits = { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1h' } } as const
-  const logs = slidingLogs({ limits })
+  const logs = slidingLog({ limits })
   expect(new RateLimiter(logs).policies.long.limits.short.limit).toBe(2)
   const several = new RateLimiter({ bucket: tokenBucket({ capacity: 3, refill: { tokens: 1, every: 1 } }), logs })
   expect(several.policies.bucket.refill.tokens + several.policies['logs.long'].limits.short.limit).toBe(3)
@@ -255,7 +254,7 @@ test('only numbers can be overridden, and only with a ttl', () => {
     await bucket.override('a', { refill: { tokens: 5 } }, { ttl: '1d' })
     // @ts-expect-error the refill mode is not a number
     await bucket.override('a', { refillMode: 'interval' }, { ttl: '1d' })
-    const logs = new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } }, precision: 1 }))
+    const logs = new RateLimiter(slidingLog({ limits: { short: { limit: 1, window: 1 } }, precision: 1 }))
     await logs.override('a', { limits: { short: { limit: 5 } } }, { ttl: '1d' })
     // @ts-expect-error unknown limit
     await logs.override('a', { limits: { long: { limit: 5 } } }, { ttl: '1d' })
@@ -272,7 +271,7 @@ test('only numbers can be overridden, and only with a ttl', () => {
 test('only a limiter whose policies are all rates can wait', () => {
   const never = async (policy: Policy, store: RedisStore) => {
     const bucket = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } })
-    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWaitMs: 5, signal: AbortSignal.timeout(5) })
+    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWait: 5, signal: AbortSignal.timeout(5) })
     holds<Equal<typeof one.waitedMs, number>>()
     holds<Equal<typeof one.policy, 'default'>>()
     holds<Equal<typeof one.allowed, true>>()
@@ -293,7 +292,7 @@ test('only a limiter whose policies are all rates can wait', () => {
     // @ts-expect-error missing part
     await two.wait({ ip: '1' })
     // @ts-expect-error unknown option
-    await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
+    await two.wait({ ip: '1', user: 'ann' }, { maxWaitMs: 5 })
     // @ts-expect-error a window is not a rate
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
     // @ts-expect-error a calendar window is not a rate
@@ -305,7 +304,7 @@ test('only a limiter whose policies are all rates can wait', () => {
     // @ts-expect-error a log is not a rate
     await new RateLimiter(slidingLog({ limit: 1, window: 1 })).wait('a')
     // @ts-expect-error several logs are not a rate
-    await new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } } })).wait('a')
+    await new RateLimiter(slidingLog({ limits: { short: { limit: 1, window: 1 } } })).wait('a')
     // @ts-expect-error a window is not a rate, over Redis either
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 }), { store, prefix: 'api' }).wait('a')
     const interval = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 }, refillMode: 'interval' })
@@ -343,7 +342,7 @@ test('operations have the documented result types', async () => {
 
 test('a reservation narrows on allowed, and a settlement on settled', () => {
   const never = async (limiter: Reserving<string, 'a' | 'b'>) => {
-    const reservation = await limiter.reserve('a', 5, { expiresIn: '2m', tag: 'b' })
+    const reservation = await limiter.reserve('a', 5, { ttl: '2m', tag: 'b' })
     holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
     if (reservation.allowed) {
       holds<Equal<typeof reservation, Reserved<'a' | 'b'>>>()

@@ -159,7 +159,7 @@ test('the focus is never lost', () =>
   visit({}, async (page) => {
     const algorithm = page.locator('#policy-1-algorithm')
     await algorithm.focus()
-    await algorithm.selectOption('slidingLogs')
+    await algorithm.selectOption('slidingLog-limits')
     await settled(page)
     expect(await focused(page)).toBe('policy-1-algorithm')
 

@@ -170,7 +170,7 @@ describe('the page', () => {
 describe.each([
   ['light', {}],
   ['first-screen', { height: 720 }],
-  ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLogs&policy=gcra' }],
+  ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLog-limits&policy=gcra' }],
   ['phone', { width: 360 }],
   // The picture in docs/choosing.md: to renew it, run `cp target/playground/choosing.png
   // docs/plots/playground.png`.

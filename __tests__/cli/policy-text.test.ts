@@ -1,7 +1,7 @@
 /** One-line policies, as the command line accepts them. */
 
 import { formatPolicyText, parsePolicyText } from '../../ts/cli/policy-text.js'
-import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLog, tokenBucket } from '../../ts/index.js'
 import type { Policy } from '../../ts/policies/policy.js'
 
 const POLICIES: readonly (readonly [string, Policy])[] = [
@@ -20,8 +20,8 @@ const POLICIES: readonly (readonly [string, Policy])[] = [
   ],
   ['leakyBucket capacity=10 leak=5/1s', leakyBucket({ capacity: 10, leak: { units: 5, every: '1s' } })],
   [
-    'slidingLogs limits.short=2/1s limits.long=9/1m',
-    slidingLogs({ limits: { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1m' } } }),
+    'slidingLog limits.short=2/1s limits.long=9/1m',
+    slidingLog({ limits: { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1m' } } }),
   ],
 ]
 
@@ -37,7 +37,7 @@ test.each([
   ['gcra period=60000 limit=100 burst=100', 'gcra limit=100 period=1m burst=100'],
   ['tokenBucket capacity=10 refill.tokens=5 refill.every=90000 debt=0', 'tokenBucket capacity=10 refill=5/90s'],
   ['leakyBucket capacity=10 leak=5/1500', 'leakyBucket capacity=10 leak=5/1500ms'],
-  ['slidingLogs limits.a=1/1s limits.b=2/7d', 'slidingLogs limits.a=1/1s limits.b=2/1w'],
+  ['slidingLog limits.a=1/1s limits.b=2/7d', 'slidingLog limits.a=1/1s limits.b=2/1w'],
 ])('%s is formatted as %s: lengths with units, and defaults left out', (text, short) => {
   expect(formatPolicyText(parsePolicyText(text, '--policy'))).toBe(short)
 })

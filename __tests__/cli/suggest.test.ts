@@ -156,9 +156,9 @@ describe('colours', () => {
 })
 
 test('--suggest refuses a policy with several limits', async () => {
-  const words = ['simulate', 'access.log', '--policy', 'slidingLogs limits.a=1/1s limits.b=2/1m', '--suggest', '1%']
+  const words = ['simulate', 'access.log', '--policy', 'slidingLog limits.a=1/1s limits.b=2/1m', '--suggest', '1%']
   expect(await tollgate(words, { cwd: folder })).toMatchObject({
     code: 2,
-    stderr: 'tollgate: --suggest cannot search for several numbers at once, as slidingLogs has them\n',
+    stderr: 'tollgate: --suggest cannot search for several numbers at once, as slidingLog with limits has them\n',
   })
 })

@@ -1,5 +1,5 @@
 /** The result of each operation in each mode of `onStoreFailure`, in each kind of outage. */
-import { concurrency, fixedWindow, gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, slidingLog, tokenBucket } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { failing, fallbackLimiter, knownDown } from './help.js'
 
@@ -185,7 +185,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = fallbackLimiter(away.store(), concurrency({ limit: 8 }), QUARTER)
       const refused = { allowed: false, decision: { status: 'refused', retryAfterMs: 1_000, source: 'none' } }
       expect(await limiter.acquire('a', { cost: 8 })).toMatchObject(refused)
-      expect(await limiter.acquire('a', { cost: 8, maxWaitMs: '1h' })).toMatchObject(refused)
+      expect(await limiter.acquire('a', { cost: 8, maxWait: '1h' })).toMatchObject(refused)
       expect(await limiter.acquire('a', { cost: 9 })).toMatchObject({ decision: { status: 'impossible' } })
       await using permit = await limiter.acquire('a', { cost: 2 })
       expect(permit.allowed).toBe(true)
@@ -225,7 +225,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = fallbackLimiter(away.store(), gcra({ limit: 100, period: '1h', burst: 4 }), QUARTER)
       const full = await limiter.take('a')
       const abort = new AbortController()
-      const wait = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
+      const wait = limiter.wait('a', { maxWait: 3_600_000, signal: abort.signal })
       // It fails first in the kinds of outage where calls fail.
       await limiter.peek('b')
       abort.abort()
@@ -282,7 +282,7 @@ describe.each(OUTAGES)('$name', (away) => {
       source: 'none',
     })
     const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const
-    const logs = fallbackLimiter(away.store(), slidingLogs({ limits }), 'refuse')
+    const logs = fallbackLimiter(away.store(), slidingLog({ limits }), 'refuse')
     expect(await logs.take('a')).toMatchObject({
       policy: 'short',
       limit: 4,
@@ -291,7 +291,7 @@ describe.each(OUTAGES)('$name', (away) => {
     })
     const both = fallbackLimiter(
       away.store(),
-      { logs: slidingLogs({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
+      { logs: slidingLog({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
       'allow',
     )
     const { policies: numbers } = await both.take('a')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { addressOf, targetOf } from '../../ts/backends/redis/target.js'
 import type { OnStoreFailure } from '../../ts/index.js'
-import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLog, tokenBucket } from '../../ts/index.js'
 import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { fallbackLimiter, newPrefix } from './help.js'
@@ -105,7 +105,7 @@ describe('the option', () => {
   })
 
   test("the default is 'throw'", async () => {
-    await using closing = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
+    await using closing = new RedisStore({ url: server.url, commandTimeout: 50 })
     const limiter = new RateLimiter(POLICY, { store: closing, prefix: newPrefix() })
     await expect(limiter.take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
     await expect(fallbackLimiter(closing, POLICY, 'throw').take('a')).rejects.toMatchObject({
@@ -137,18 +137,18 @@ describe('a share that leaves nothing', () => {
     const interval = tokenBucket({ capacity: 9, refill, refillMode: 'interval' })
     expect(message(interval, 0.25)).toMatch('at least 1 of tokenBucket: refill.tokens, which is 3, got 0.25')
     const limits = { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1m' } } as const
-    expect(message(slidingLogs({ limits }), 0.25)).toMatch('slidingLogs: limits.short.limit, which is 2, got 0.25')
+    expect(message(slidingLog({ limits }), 0.25)).toMatch('slidingLog: limits.short.limit, which is 2, got 0.25')
   })
 
   test('or that makes a policy impossible, with the cause', () => {
     const limits = { short: { limit: 4, window: '1s' }, long: { limit: 5, window: '1m' } } as const
-    const error = failureOf(() => fallbackLimiter(store, { logs: slidingLogs({ limits }) }, embedded(0.25)))
+    const error = failureOf(() => fallbackLimiter(store, { logs: slidingLog({ limits }) }, embedded(0.25)))
     expect(error).toMatchObject({ code: 'INVALID_OPTION', cause: { code: 'INVALID_POLICY' } })
     expect(error.message).toMatch(
-      /^onStoreFailure: embedded.share 0.25 makes an invalid policy: policies.logs: slidingLogs: limits.short: limit must/,
+      /^onStoreFailure: embedded.share 0.25 makes an invalid policy: policies.logs: slidingLog: limits.short: limit must/,
     )
-    expect(failureOf(() => fallbackLimiter(store, slidingLogs({ limits }), embedded(0.25))).message).toMatch(
-      /makes an invalid policy: slidingLogs: limits.short: /,
+    expect(failureOf(() => fallbackLimiter(store, slidingLog({ limits }), embedded(0.25))).message).toMatch(
+      /makes an invalid policy: slidingLog: limits.short: /,
     )
   })
 })

@@ -10,7 +10,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   TollgateError,
   tokenBucket,
@@ -137,6 +136,9 @@ function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint,
     const micros = BigInt(Math.round(every * 1_000))
     return [BigInt(burst) * micros + BigInt(units) * span, micros] as const
   }
+  if ('limits' in policy) {
+    return Object.values(policy.limits).map(({ limit }) => [BigInt(limit), 1n] as const)
+  }
   switch (policy.algorithm) {
     case 'gcra':
       return [rate(policy.burst ?? policy.limit, policy.limit, policy.period)]
@@ -150,8 +152,6 @@ function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint,
       const intervals = span / BigInt(Math.round(refill.every * 1_000)) + 1n
       return [[BigInt(capacity + debt) + BigInt(refill.tokens) * intervals, 1n]]
     }
-    case 'slidingLogs':
-      return Object.values(policy.limits).map(({ limit }) => [BigInt(limit), 1n] as const)
     // In each window, and in any span of the same length.
     case 'fixedWindow':
     case 'slidingCounter':
@@ -198,9 +198,9 @@ const POLICIES: Readonly<Record<string, fc.Arbitrary<Policy>>> = {
   slidingWindow: UNITS.map((limit) => slidingWindow({ limit, window: '1m', buckets: 7, layout: 'hash' })),
   slidingCounter: UNITS.map((limit) => slidingCounter({ limit, window: '1m' })),
   slidingLog: UNITS.map((limit) => slidingLog({ limit, window: '1m', countRefused: true })),
-  slidingLogs: fc.tuple(UNITS, UNITS).map(([a, b]) => {
+  'slidingLog, limits': fc.tuple(UNITS, UNITS).map(([a, b]) => {
     const short = { limit: Math.min(a, b), window: '1s' } as const
-    return slidingLogs({ limits: { short, long: { limit: Math.max(a, b) + 1, window: '1m' } }, precision: 10 })
+    return slidingLog({ limits: { short, long: { limit: Math.max(a, b) + 1, window: '1m' } }, precision: 10 })
   }),
 }
 
@@ -254,6 +254,12 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
 
 /** The properties of a policy's share, besides its rate. */
 function expectedOf(policy: Policy, floor: (number: number) => number): object {
+  if ('limits' in policy) {
+    const limits = Object.entries(policy.limits).map(([name, { limit, window }]) => {
+      return [name, { limit: floor(limit), window }]
+    })
+    return { ...policy, limits: Object.fromEntries(limits) }
+  }
   switch (policy.algorithm) {
     case 'gcra':
       return { algorithm: 'gcra', burst: floor(policy.burst ?? policy.limit) }
@@ -269,12 +275,6 @@ function expectedOf(policy: Policy, floor: (number: number) => number): object {
         debt: floor(debt),
         refill: policy.refillMode === 'interval' ? tokens : {},
       }
-    }
-    case 'slidingLogs': {
-      const limits = Object.entries(policy.limits).map(([name, { limit, window }]) => {
-        return [name, { limit: floor(limit), window }]
-      })
-      return { ...policy, limits: Object.fromEntries(limits) }
     }
     default:
       return { ...policy, limit: floor(policy.limit) }

@@ -17,11 +17,8 @@ import { checkFields } from '../simulation/decisions.js'
 import { constantDelays, DelayedStore } from './delayed-store.js'
 import { VirtualTime } from './virtual-time.js'
 
-const { slidingLogs, ...OTHERS } = SAMPLES
-
 const POLICIES: Record<string, Policy | Policies> = {
-  ...OTHERS,
-  slidingLogs,
+  ...SAMPLES,
   'several, one key': { one: SAMPLES.gcra, other: SAMPLES.fixedWindow },
   'several keys': {
     ip: { ...SAMPLES.gcra, per: 'ip' },

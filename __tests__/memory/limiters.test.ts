@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { engine } from '../../ts/backends/addon.js'
 import { POLICY_KINDS } from '../../ts/backends/protocol.js'
-import { fixedWindow, MemoryStore, RateLimiter, slidingLogs } from '../../ts/index.js'
+import { fixedWindow, MemoryStore, RateLimiter, slidingLog } from '../../ts/index.js'
 
 test('each limiter returns its own numbers, whichever limiter was called before', async () => {
   const store = new MemoryStore()
@@ -15,7 +15,7 @@ test('each limiter returns its own numbers, whichever limiter was called before'
     return new RateLimiter(fixedWindow({ limit, window: '1h' }), { store, prefix: `of-${limit}` })
   })
   // Named limits have a separate function.
-  const named = new RateLimiter(slidingLogs({ limits: { hour: { limit: 9, window: '1h' } } }), {
+  const named = new RateLimiter(slidingLog({ limits: { hour: { limit: 9, window: '1h' } } }), {
     store,
     prefix: 'named',
   })

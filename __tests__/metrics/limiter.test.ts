@@ -7,7 +7,7 @@ import {
   MemoryStore,
   RateLimiter,
   RedisStore,
-  slidingLogs,
+  slidingLog,
   TollgateError,
   tiers,
   watchPolicies,
@@ -51,14 +51,14 @@ function windows(limits: { readonly minute: number; readonly hour: number }) {
   return new RateLimiter(policies, { store: new MemoryStore({ clock: new FakeClock().read }) })
 }
 
-test('isAllowed is recorded as a take', async () => {
+test('tryTake is recorded as a take', async () => {
   const limiter = instrument(new RateLimiter(fixedWindow({ limit: 1, window: '1h' })), options())
-  expect([await limiter.isAllowed('a'), await limiter.isAllowed('a'), await limiter.isAllowed('b', 2)]).toEqual([
+  expect([await limiter.tryTake('a'), await limiter.tryTake('a'), await limiter.tryTake('b', 2)]).toEqual([
     true,
     false,
     false,
   ])
-  expect((await rejectionOf(limiter.isAllowed(...(['a', 1, 2] as unknown as ['a', 1])))).code).toBe('INVALID_OPTION')
+  expect((await rejectionOf(limiter.tryTake(...(['a', 1, 2] as unknown as ['a', 1])))).code).toBe('INVALID_OPTION')
   const { decisions, durations } = await recorded()
   expect(decisions).toEqual({
     'limiter=api policy=default status=allowed-last source=store': 1,
@@ -90,7 +90,7 @@ test('a refusal counts for the policy that refused, and named limits of one poli
   const several = instrument(windows({ minute: 3, hour: 2 }), options('several'))
   for (let call = 0; call < 3; call++) await several.take('a')
   const limits = { second: { limit: 1, window: '1s' }, hour: { limit: 2, window: '1h' } } as const
-  const logs = instrument(new RateLimiter(slidingLogs({ limits })), options('logs'))
+  const logs = instrument(new RateLimiter(slidingLog({ limits })), options('logs'))
   await logs.take('a')
   await logs.take('a')
   const { decisions } = await recorded()
@@ -164,7 +164,7 @@ test('failures are counted by their code, and reach the caller', async () => {
   expect(await code(limiter.take(''))).toBe('INVALID_KEY')
   expect(() => limiter.takeSync('a', 0)).toThrow(TollgateError)
   expect(await code(limiter.takeUpTo('a', -1))).toBe('INVALID_COST')
-  expect(await code(limiter.wait('a', { maxWaitMs: -1 }))).toBe('INVALID_OPTION')
+  expect(await code(limiter.wait('a', { maxWait: -1 }))).toBe('INVALID_OPTION')
   const many = await rejectionOf(limiter.takeMany(['a', '', 'b', '']))
   expect(many.results).toHaveLength(4)
   await limiter.takeMany('a' as unknown as string[]).catch(() => {})
@@ -184,7 +184,7 @@ test('failures are counted by their code, and reach the caller', async () => {
 
 test('the source of decisions during an outage is recorded', async () => {
   const url = `redis://127.0.0.1:${await freePort()}`
-  await using store = new RedisStore({ url, commandTimeoutMs: 50 })
+  await using store = new RedisStore({ url, commandTimeout: 50 })
   const policy = gcra({ limit: 10, period: '1h' })
   const limiters = {
     share: new RateLimiter(policy, { store, prefix: 'share', onStoreFailure: { embedded: { share: 0.1 } } }),

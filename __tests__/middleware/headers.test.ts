@@ -10,13 +10,12 @@ import {
   RateLimiter,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
-  windowMsOf,
 } from '../../ts/index.js'
 import { headerWriterFor } from '../../ts/middleware/shared/headers.js'
 import type { HeaderForm } from '../../ts/middleware/shared/options.js'
+import { windowMsOf } from '../../ts/policies/window.js'
 import { FakeClock } from '../clock.js'
 
 const second = (tokens: number) => ({ tokens, every: '1s' }) as const
@@ -43,8 +42,8 @@ describe('windowMsOf', () => {
     expect(windowMsOf(policy)).toBe(millis)
   })
 
-  test('is the window of a slidingLogs limit, or the longest', () => {
-    const logs = slidingLogs({ limits: { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } })
+  test('is the window of a limit of a slidingLog, or the longest', () => {
+    const logs = slidingLog({ limits: { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } })
     expect([windowMsOf(logs, 'second'), windowMsOf(logs, 'hour'), windowMsOf(logs)]).toEqual([
       1_000, 3_600_000, 3_600_000,
     ])
@@ -72,9 +71,9 @@ function written(
 }
 
 describe('the fields', () => {
-  test('for slidingLogs have an item for each limit, under the names in decisions', async () => {
+  test('for a slidingLog with limits have an item for each limit, under the names in decisions', async () => {
     const limits = { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } as const
-    const { limiter } = limiterOf({ 'a.b': slidingLogs({ limits }), c: fixedWindow({ limit: 7, window: '1m' }) })
+    const { limiter } = limiterOf({ 'a.b': slidingLog({ limits }), c: fixedWindow({ limit: 7, window: '1m' }) })
     const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
     expect(fields).toEqual({
       'RateLimit-Policy': '"a.b.second";q=2;w=1, "a.b.hour";q=9;w=3600, "c";q=7;w=60',

@@ -4,17 +4,16 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import fastify from 'fastify'
+import { type HeaderForm, rateLimitHeaders } from '../../ts/headers/index.js'
 import {
   concurrency,
   type Decision,
   fixedWindow,
   gcra,
-  type HeaderForm,
   MemoryStore,
   RateLimiter,
   RedisStore,
-  rateLimitHeaders,
-  slidingLogs,
+  slidingLog,
   tiers,
 } from '../../ts/index.js'
 import { withRateLimit } from '../../ts/middleware/fetch.js'
@@ -32,7 +31,7 @@ const FORMS: readonly (HeaderForm | readonly HeaderForm[])[] = [
   ['legacy', 'draft-11'],
 ]
 
-const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
 
 afterAll(() => away.close())
 
@@ -79,7 +78,7 @@ const CASES: readonly (readonly [string, () => Promise<Case>])[] = [
     'limits of one log',
     async () => {
       const limits = { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } as const
-      return { limiter: new RateLimiter({ log: slidingLogs({ limits }) }, { store: store() }) }
+      return { limiter: new RateLimiter({ log: slidingLog({ limits }) }, { store: store() }) }
     },
   ],
   [
@@ -159,7 +158,7 @@ test('decisions of takeUpTo, wait, reservations and permits have headers, too', 
   })
   expect(rateLimitHeaders(rate, (await rate.reserve('ann', 1)).decision)).toHaveProperty('Retry-After', '10')
   // Units at a time have no window.
-  const permits = new RateLimiter(concurrency({ limit: 2, expires: '30s' }), { store: store() })
+  const permits = new RateLimiter(concurrency({ limit: 2, ttl: '30s' }), { store: store() })
   await using permit = await permits.acquire('ann', { cost: 2 })
   for (const headers of ['draft-8', 'draft-11'] as const) {
     expect(rateLimitHeaders(permits, permit.decision, { headers })).toEqual({
@@ -230,6 +229,7 @@ test('mistakes are errors that name them', async () => {
   }
 })
 
-test('tollgate/wasm has it, too', () => {
-  expect(wasm.rateLimitHeaders).toBe(rateLimitHeaders)
+test('it takes the limiters of tollgate/wasm, too', async () => {
+  const limiter = new wasm.RateLimiter(gcra({ limit: 5, period: '1m' }))
+  expect(rateLimitHeaders(limiter, await limiter.take('ann'))).toMatchObject({ RateLimit: '"default";r=4;t=12' })
 })

@@ -1,4 +1,4 @@
-import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, slidingLogs } from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, slidingLog } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { anything, failureOf } from '../failure.js'
 
@@ -50,13 +50,13 @@ describe('several policies', () => {
 
   test('at most 16 limits, each with a unique name', () => {
     const limit = (index: number) => [`l${index}`, { limit: index, window: index }] as const
-    const logs = slidingLogs({ limits: Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map(limit)) })
+    const logs = slidingLog({ limits: Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map(limit)) })
     expect(new RateLimiter({ a: logs, b: logs }).takeSync('a').allowed).toBe(true)
     expect(failing({ a: logs, b: logs, c: three })).toMatchObject({
       code: 'INVALID_POLICY',
-      message: 'policies must have at most 16 limits, counting each limit of slidingLogs, got 17',
+      message: 'policies must have at most 16 limits, counting each limit of a slidingLog, got 17',
     })
-    const one = slidingLogs({ limits: { b: { limit: 1, window: 1 } } })
+    const one = slidingLog({ limits: { b: { limit: 1, window: 1 } } })
     expect(failing({ a: one, 'a.b': three }).message).toBe(
       'policies must give each limit a unique name, got "a.b" twice',
     )

@@ -1,4 +1,4 @@
-import { fixedWindow, gcra, slidingLogs } from '../../ts/index.js'
+import { fixedWindow, gcra, slidingLog } from '../../ts/index.js'
 import { anything } from '../failure.js'
 import { BACKENDS } from './stores.js'
 
@@ -77,9 +77,9 @@ describe.each(BACKENDS)('block: $name', (backend) => {
     expect(await limiter.take({ ip: '3', account: 'ben' })).toMatchObject({ status: 'blocked', policy: 'all' })
   })
 
-  test('the limits of slidingLogs are blocked together', async () => {
+  test('the limits of a slidingLog are blocked together', async () => {
     const limits = { short: { limit: 1, window: '1s' }, long: { limit: 9, window: '1h' } } as const
-    const limiter = backend.limiter(slidingLogs({ limits }))
+    const limiter = backend.limiter(slidingLog({ limits }))
     await limiter.block('a', '1m')
     const { status, policies } = await limiter.take('a')
     expect(status).toBe('blocked')

@@ -1,4 +1,4 @@
-import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, slidingWindow } from '../../ts/index.js'
+import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLog, slidingWindow } from '../../ts/index.js'
 import { BACKENDS } from './stores.js'
 
 describe.each(BACKENDS)('several policies: $name', (backend) => {
@@ -39,9 +39,9 @@ describe.each(BACKENDS)('several policies: $name', (backend) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 5, resetAfterMs: 0 })
   })
 
-  test('limits of slidingLogs have both names, and declaration order breaks ties', async () => {
+  test('limits of a slidingLog have both names, and declaration order breaks ties', async () => {
     const limits = { second: { limit: 5, window: '1s' }, hour: { limit: 50, window: '1h' } } as const
-    const limiter = backend.limiter({ first: gcra({ limit: 5, period: '1h' }), logs: slidingLogs({ limits }) })
+    const limiter = backend.limiter({ first: gcra({ limit: 5, period: '1h' }), logs: slidingLog({ limits }) })
     const decision = await limiter.take('a', 2)
     expect(Object.keys(decision.policies)).toEqual(['first', 'logs.second', 'logs.hour'])
     expect(decision).toMatchObject({ policy: 'first', remaining: 3, policies: { 'logs.hour': { remaining: 48 } } })

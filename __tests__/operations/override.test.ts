@@ -6,7 +6,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -15,7 +14,7 @@ import { anything } from '../failure.js'
 import { BACKENDS } from './stores.js'
 
 const refill = { tokens: 1, every: '1h' } as const
-const logs = slidingLogs({ limits: { short: { limit: 3, window: '1h' }, long: { limit: 9, window: '1d' } } })
+const logs = slidingLog({ limits: { short: { limit: 3, window: '1h' }, long: { limit: 9, window: '1d' } } })
 
 /** Policies that admit 3 units at once, and the numbers with which they admit 7. */
 const SEVEN: readonly (readonly [Policy, object])[] = [

@@ -8,7 +8,6 @@ import {
   RateLimiter,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -18,7 +17,7 @@ import { BACKENDS, embedded } from './stores.js'
 
 const refill = { tokens: 1, every: '1h' } as const
 const logs = (limit: number) =>
-  slidingLogs({ limits: { short: { limit, window: '1h' }, long: { limit: 90, window: '1d' } } })
+  slidingLog({ limits: { short: { limit, window: '1h' }, long: { limit: 90, window: '1d' } } })
 
 /** Policies that admit 3 units at once, and the same with 7. */
 const THREE_AND_SEVEN: readonly (readonly [string, Policy, Policy])[] = [
@@ -44,7 +43,7 @@ const THREE_AND_SEVEN: readonly (readonly [string, Policy, Policy])[] = [
   ],
   ['slidingCounter', slidingCounter({ limit: 3, window: '1d' }), slidingCounter({ limit: 7, window: '1d' })],
   ['slidingLog', slidingLog({ limit: 3, window: '1h' }), slidingLog({ limit: 7, window: '1h' })],
-  ['slidingLogs', logs(3), logs(7)],
+  ['slidingLog, limits', logs(3), logs(7)],
 ]
 
 const plans = tiers({ free: gcra({ limit: 3, period: '1h' }), pro: gcra({ limit: 7, period: '1h' }) })
@@ -98,7 +97,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
     expect(await limiter.penalize('c', 9, free)).toBe(3)
     expect(await limiter.penalize('c', 9, pro)).toBe(4)
     expect(await limiter.wait('d', { ...pro, cost: 7 })).toMatchObject({ status: 'allowed-last', waitedMs: 0 })
-    expect((await rejectionOf(limiter.wait('d', { ...free, maxWaitMs: 0 }))).code).toBe('WAIT_TOO_LONG')
+    expect((await rejectionOf(limiter.wait('d', { ...free, maxWait: 0 }))).code).toBe('WAIT_TOO_LONG')
     const reservation = await limiter.reserve('e', 5, pro)
     expect(reservation.allowed && (await reservation.commit(2))).toMatchObject({ settled: true, refunded: 3 })
     expect(await limiter.peek('e', free)).toMatchObject({ remaining: 1 })
@@ -209,6 +208,10 @@ describe('mistakes', () => {
         pro: slidingWindow({ limit: 1, window: '1s', layout: 'hash' }),
       },
       'layout is "list" in free and "hash" in pro',
+    ],
+    [
+      { free: slidingLog({ limit: 1, window: '1h' }), pro: logs(7) },
+      'the names of the limits is "none" in free and "short, long" in pro',
     ],
     [
       { free: calendarWindow({ limit: 1, every: 'day' }), pro: calendarWindow({ limit: 1, every: 'month' }) },

@@ -10,14 +10,14 @@ const FIVE: readonly Policy[] = [
   tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' }),
 ]
 
-describe.each(BACKENDS)('isAllowed: $name', (backend) => {
+describe.each(BACKENDS)('tryTake: $name', (backend) => {
   test('takes units, and resolves to whether they fitted', async () => {
     const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
-    expect(await limiter.isAllowed('a')).toBe(true)
-    expect(await limiter.isAllowed('a', { cost: 4 })).toBe(true)
-    expect(await limiter.isAllowed('a')).toBe(false)
-    expect(await limiter.isAllowed('b', 6)).toBe(false)
-    await expect(limiter.isAllowed('')).rejects.toMatchObject({ code: 'INVALID_KEY' })
+    expect(await limiter.tryTake('a')).toBe(true)
+    expect(await limiter.tryTake('a', { cost: 4 })).toBe(true)
+    expect(await limiter.tryTake('a')).toBe(false)
+    expect(await limiter.tryTake('b', 6)).toBe(false)
+    await expect(limiter.tryTake('')).rejects.toMatchObject({ code: 'INVALID_KEY' })
   })
 })
 

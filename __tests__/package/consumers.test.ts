@@ -59,6 +59,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
     express: expected,
     fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },
     fetch: { names: ['ipKey', 'withRateLimit'], isSame: true },
+    headers: { names: ['rateLimitHeaders'], isSame: true },
     hono: expected,
     koa: expected,
   })

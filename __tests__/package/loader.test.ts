@@ -79,7 +79,7 @@ describe('without the platform package', () => {
 
   test('entry points without the addon work', async () => {
     const answers = await jsonOutput(bare, 'frameworkless.mjs')
-    expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'hono', 'koa'])
+    expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'headers', 'hono', 'koa'])
     link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
     await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
     await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(
@@ -87,9 +87,15 @@ describe('without the platform package', () => {
     )
     const program = `
       const { gcra, RateLimiter } = require('tollgate/wasm')
-      const { status } = new RateLimiter(gcra({ limit: 1, period: '1m' })).takeSync('user:42')
-      console.log(JSON.stringify({ status }))`
-    expect(await jsonOutput(bare, '--eval', program)).toEqual({ status: 'allowed-last' })
+      const { rateLimitHeaders } = require('tollgate/headers')
+      const limiter = new RateLimiter(gcra({ limit: 1, period: '1m' }))
+      const decision = limiter.takeSync('user:42')
+      console.log(JSON.stringify({ status: decision.status, ...rateLimitHeaders(limiter, decision) }))`
+    expect(await jsonOutput(bare, '--eval', program)).toEqual({
+      status: 'allowed-last',
+      'RateLimit-Policy': '"default";q=1;w=60',
+      RateLimit: '"default";r=0;t=60',
+    })
   })
 })
 

@@ -1,6 +1,6 @@
 /** The addon's decisions on traffic, which the playground must show. */
 
-import { ALGORITHMS, type AlgorithmName } from '../../examples/playground/model/algorithms.js'
+import { ALGORITHMS, type AlgorithmName, functionOf } from '../../examples/playground/model/algorithms.js'
 import { type FieldValues, optionsFrom } from '../../examples/playground/model/fields.js'
 import { policyOf as typedPolicy } from '../../examples/playground/model/state.js'
 import type { Traffic } from '../../examples/playground/model/trace.js'
@@ -14,8 +14,9 @@ export interface Counts {
 }
 
 /** A policy with the values of its form, made by the package's own factory. */
-export function nativePolicy(algorithm: AlgorithmName, values: FieldValues = {}): Policy {
-  return policyOf({ algorithm, ...optionsFrom(ALGORITHMS[algorithm].tree, typedPolicy(algorithm, values).values) })
+export function nativePolicy(name: AlgorithmName, values: FieldValues = {}): Policy {
+  const options = optionsFrom(ALGORITHMS[name].tree, typedPolicy(name, values).values)
+  return policyOf({ algorithm: functionOf(name), ...options })
 }
 
 /** Sends calls at times in milliseconds. */

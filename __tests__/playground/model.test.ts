@@ -1,6 +1,6 @@
 /** The playground's own computations: traffic, bounds, worst times, addresses and code. */
 import fc from 'fast-check'
-import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../examples/playground/model/algorithms.js'
+import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName, functionOf } from '../../examples/playground/model/algorithms.js'
 import { codeOf } from '../../examples/playground/model/code.js'
 import { limitsText, typedLimits } from '../../examples/playground/model/fields.js'
 import { type Law, lawsOf } from '../../examples/playground/model/laws.js'
@@ -240,6 +240,6 @@ test('the code for each policy compiles strictly, and makes that policy', () => 
   for (const [index, [name, values]] of POLICIES.entries()) {
     const [, options] = /\w+\((\{.*\})/s.exec(blocks[index]?.code.split('\n\n')[1] ?? '') ?? []
     const made: Record<string, unknown> = new Function(`return (${options})`)()
-    expect(checked({ algorithm: name, ...made })).toEqual(nativePolicy(name, values))
+    expect(checked({ algorithm: functionOf(name), ...made })).toEqual(nativePolicy(name, values))
   }
 })

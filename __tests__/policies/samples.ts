@@ -6,7 +6,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
@@ -30,5 +29,5 @@ export const SAMPLES = {
   'slidingWindow, hash': slidingWindow({ limit: 10, window: '1h', layout: 'hash' }),
   slidingCounter: slidingCounter({ limit: 10, window: '1d' }),
   slidingLog: slidingLog({ limit: 10, window: '1h' }),
-  slidingLogs: slidingLogs({ limits: { all: { limit: 10, window: '1h' } } }),
+  'slidingLog, limits': slidingLog({ limits: { all: { limit: 10, window: '1h' } } }),
 } satisfies Record<string, Policy<never>>

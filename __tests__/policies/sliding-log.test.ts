@@ -1,4 +1,4 @@
-import { type Policy, RateLimiter, slidingLog, slidingLogs } from '../../ts/index.js'
+import { type Policy, RateLimiter, slidingLog } from '../../ts/index.js'
 import { limiterOf } from '../clock.js'
 import { drivenRedis } from '../driven-redis.js'
 import { anything, failureOf, rejectionOf } from '../failure.js'
@@ -59,9 +59,9 @@ describe('slidingLog', () => {
   })
 })
 
-describe('slidingLogs', () => {
+describe('with several limits', () => {
   test('a decision names the limit that it reports, and includes all limits', () => {
-    const { limiter, clock } = limiterOf(slidingLogs({ limits: LIMITS }))
+    const { limiter, clock } = limiterOf(slidingLog({ limits: LIMITS }))
     expect(limiter.takeSync('a')).toEqual({
       allowed: true,
       status: 'allowed',
@@ -115,10 +115,10 @@ describe('slidingLogs', () => {
 
   test('among equal limits the first declared is reported', () => {
     const { limiter } = limiterOf(
-      slidingLogs({ limits: { a: { limit: 2, window: 1_000 }, z: { limit: 1, window: 1 } } }),
+      slidingLog({ limits: { a: { limit: 2, window: 1_000 }, z: { limit: 1, window: 1 } } }),
     )
     expect(limiter.takeSync('k').policy).toBe('z')
-    const both = slidingLogs({ limits: { z: { limit: 2, window: 1_000 }, a: { limit: 1, window: 1 } } })
+    const both = slidingLog({ limits: { z: { limit: 2, window: 1_000 }, a: { limit: 1, window: 1 } } })
     const { limiter: other, clock } = limiterOf(both)
     other.takeSync('k')
     clock.advance(1)
@@ -126,7 +126,7 @@ describe('slidingLogs', () => {
   })
 
   test('take, takeMany and peek include the names, too', async () => {
-    const { limiter } = limiterOf(slidingLogs({ limits: LIMITS, precision: '100ms' }))
+    const { limiter } = limiterOf(slidingLog({ limits: LIMITS, precision: '100ms' }))
     expect(await limiter.peek('a', 2)).toMatchObject({ status: 'allowed-last', policy: 'perSecond', remaining: 2 })
     expect(await limiter.take('a')).toMatchObject({ policy: 'perSecond', policies: { perMinute: { remaining: 2 } } })
     const many = await limiter.takeMany(['a', 'b', 'a'])
@@ -146,9 +146,9 @@ describe('slidingLogs', () => {
   })
 
   test('the limiter exposes the policy under the names in decisions', () => {
-    const policy = slidingLogs({ limits: LIMITS, precision: '100ms' })
+    const policy = slidingLog({ limits: LIMITS, precision: '100ms' })
     expect(policy).toEqual({
-      algorithm: 'slidingLogs',
+      algorithm: 'slidingLog',
       limits: { perSecond: { limit: 2, window: 1_000 }, perMinute: { limit: 3, window: 60_000 } },
       precision: 100,
     })
@@ -160,32 +160,43 @@ describe('slidingLogs', () => {
   })
 
   test("errors have the option's name, value and rule", () => {
-    const of = (options: unknown) => messageOf(() => slidingLogs(anything(options)))
+    const of = (options: unknown) => messageOf(() => slidingLog(anything(options)))
     const limits = (limits: unknown, precision?: unknown) => of({ limits, precision })
-    expect(limits(undefined)).toBe('slidingLogs: limits must be an object of 1 to 8 limits by name, got undefined')
+    expect(limits(undefined)).toBe('slidingLog: limits must be an object of 1 to 8 limits by name, got undefined')
     expect(limits([])).toMatch(/got an array$/)
     expect(limits({})).toMatch(/got 0$/)
     const one = { limit: 1, window: 1 }
     const nine = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`n${index}`, one]))
     expect(limits(nine)).toMatch(/got 9$/)
     for (const name of ['', '1a', 'a b', 'a:b', 'x'.repeat(33), 'é']) {
-      expect(limits({ [name]: one })).toMatch(/^slidingLogs: limits: the name of a limit must match /)
+      expect(limits({ [name]: one })).toMatch(/^slidingLog: limits: the name of a limit must match /)
     }
-    expect(limits({ a: { limit: 100_001, window: 1 } })).toMatch(/^slidingLogs: limits.a.limit must be a whole number/)
-    expect(limits({ a: { limit: 1, window: '1y' } })).toMatch(/^slidingLogs: limits.a.window must be a duration/)
-    expect(limits({ a: { limit: 1, window: 1, burst: 5 } })).toMatch(/^slidingLogs: limits.a has no option "burst"/)
-    expect(limits({ a: 5 })).toMatch(/^slidingLogs: limits.a takes an object of options/)
+    expect(limits({ a: { limit: 100_001, window: 1 } })).toMatch(/^slidingLog: limits.a.limit must be a whole number/)
+    expect(limits({ a: { limit: 1, window: '1y' } })).toMatch(/^slidingLog: limits.a.window must be a duration/)
+    expect(limits({ a: { limit: 1, window: 1, burst: 5 } })).toMatch(/^slidingLog: limits.a has no option "burst"/)
+    expect(limits({ a: 5 })).toMatch(/^slidingLog: limits.a takes an object of options/)
     expect(limits({ hour: { limit: 5, window: '1h' }, second: { limit: 5, window: '1s' } })).toBe(
-      'slidingLogs: limits.second: limit must be smaller than that of "hour", whose window is longer, got 5 and 5',
+      'slidingLog: limits.second: limit must be smaller than that of "hour", whose window is longer, got 5 and 5',
     )
     expect(limits({ a: { limit: 5, window: '1h' }, b: { limit: 6, window: '60m' } })).toBe(
-      'slidingLogs: limits.a: window must differ from that of "b", got 3600000 ms for both',
+      'slidingLog: limits.a: window must differ from that of "b", got 3600000 ms for both',
     )
-    expect(limits({ a: one }, 0)).toMatch(/^slidingLogs: precision must be a duration/)
+    expect(limits({ a: one }, 0)).toMatch(/^slidingLog: precision must be a duration/)
     expect(limits(LIMITS, '2s')).toBe(
-      'slidingLogs: precision must be at most the smallest window, and that of "perSecond" is 1000 ms, got "2s"',
+      'slidingLog: precision must be at most the smallest window, and that of "perSecond" is 1000 ms, got "2s"',
     )
-    expect(of({ limit: 5 })).toMatch(/has no option "limit"; did you mean "limits"\? It takes limits, precision/)
+    for (const name of ['limit', 'window']) {
+      expect(of({ limits: LIMITS, [name]: 5 })).toBe(
+        `slidingLog: ${name} and limits cannot be used together: write limits: { name: { limit, window }, … }, or limit and window alone`,
+      )
+    }
+    expect(of({ limits: LIMITS, countRefused: true })).toBe(
+      'slidingLog has no option "countRefused"; it takes limits, precision, per',
+    )
+    expect(of({ limit: 5, window: '1h', precision: '1s' })).toBe(
+      'slidingLog has no option "precision"; it takes limit, window, countRefused, per',
+    )
+    expect(of({})).toMatch(/^slidingLog: limit must be a whole number/)
   })
 })
 
@@ -232,9 +243,9 @@ describe('over Redis', () => {
     expect((await limiter.take('a')).allowed).toBe(true)
   })
 
-  test('slidingLogs: every kind of call reports each limit by name', async () => {
+  test('several limits: every kind of call reports each limit by name', async () => {
     const limits = { perHour: { limit: 2, window: '1h' }, perDay: { limit: 3, window: '1d' } } as const
-    const limiter = new RateLimiter(slidingLogs({ limits, precision: '1m' }), { store: redis.store, prefix: 'logs' })
+    const limiter = new RateLimiter(slidingLog({ limits, precision: '1m' }), { store: redis.store, prefix: 'logs' })
     await limiter.ready()
     expect(await limiter.take('a')).toMatchObject({
       status: 'allowed',
@@ -269,7 +280,7 @@ describe('over Redis', () => {
   })
 
   test('limiters of one limit and of several share a flush, and each gets its own result', async () => {
-    const several = new RateLimiter(slidingLogs({ limits: LIMITS }), { store: redis.store, prefix: 'mixed-logs' })
+    const several = new RateLimiter(slidingLog({ limits: LIMITS }), { store: redis.store, prefix: 'mixed-logs' })
     const single = new RateLimiter(slidingLog({ limit: 9, window: '1h' }), { store: redis.store, prefix: 'mixed-log' })
     const keys = Array.from({ length: 10 }, (_, index) => `key ${index}`)
     const calls = keys.flatMap((key) => [several.take(key), single.take(key), several.take('hot')])
@@ -290,7 +301,7 @@ describe('over Redis', () => {
   test('two limiters of one policy and prefix count together in one flush', async () => {
     const policies = [
       slidingLog({ limit: 3, window: '1h' }),
-      slidingLogs({ limits: { hourly: { limit: 3, window: '1h' } } }),
+      slidingLog({ limits: { hourly: { limit: 3, window: '1h' } } }),
     ]
     for (const policy of policies) {
       const of = () => new RateLimiter(policy, { store: redis.store, prefix: 'same' })

@@ -7,7 +7,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
@@ -65,14 +64,14 @@ export const HOT: readonly HotPolicy[] = [
     perSecond: 1_000,
   },
   {
-    name: 'slidingLogs',
-    policy: slidingLogs({ limits: { short: { limit: 120, window: 100 }, long: { limit: 500, window: 500 } } }),
+    name: 'slidingLog-limits',
+    policy: slidingLog({ limits: { short: { limit: 120, window: 100 }, long: { limit: 500, window: 500 } } }),
     laws: [inAnySpan(120, 100), inAnySpan(500, 500)],
     perSecond: 1_000,
   },
   {
-    name: 'slidingLogs-precision',
-    policy: slidingLogs({ limits: { all: { limit: LIMIT, window: WINDOW } }, precision: 10 }),
+    name: 'slidingLog-limits-precision',
+    policy: slidingLog({ limits: { all: { limit: LIMIT, window: WINDOW } }, precision: 10 }),
     laws: [inAnySpan(LIMIT, WINDOW)],
     perSecond: (1_000 * LIMIT) / (WINDOW + 10),
   },

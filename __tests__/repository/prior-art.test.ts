@@ -10,7 +10,6 @@ import {
   type Policy,
   RateLimiter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
@@ -134,7 +133,7 @@ test('a log keyed by time loses counts', async () => {
   // The calls of one batch have the same time.
   for (const policy of [
     slidingLog({ limit: 100, window: '1m' }),
-    slidingLogs({ limits: { minute: { limit: 100, window: '1m' } }, precision: '1s' }),
+    slidingLog({ limits: { minute: { limit: 100, window: '1m' } }, precision: '1s' }),
   ]) {
     const limiter = over(policy)
     const calls = await Promise.all(Array.from({ length: 120 }, () => limiter.take('key')))

@@ -3,7 +3,7 @@ import type { Policies, Policy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 
 const { calendarWindow, concurrency, fixedWindow, gcra, leakyBucket, tokenBucket } = native
-const { slidingCounter, slidingLog, slidingLogs, slidingWindow } = native
+const { slidingCounter, slidingLog, slidingWindow } = native
 
 /** A limiter of a simulation. */
 export interface Case {
@@ -185,13 +185,13 @@ export const CASES: readonly Case[] = [
     { window: '3s' },
   ),
   alone(
-    'slidingLogs',
+    'slidingLog, limits',
     [
-      slidingLogs({
+      slidingLog({
         limits: { fast: { limit: 6, window: '100ms' }, slow: { limit: 20, window: '1s' } },
         precision: '1ms',
       }),
-      slidingLogs({ limits: { fast: { limit: 8, window: '500ms' }, slow: { limit: 20, window: '9s' } } }),
+      slidingLog({ limits: { fast: { limit: 8, window: '500ms' }, slow: { limit: 20, window: '9s' } } }),
     ],
     { maxCost: 6, horizonMs: 1_000 },
     { limits: { slow: { limit: 30 } } },
@@ -252,7 +252,7 @@ export const CASES: readonly Case[] = [
         ip: slidingWindow({ limit: 12, window: '1s', buckets: 4, per: 'ip' }),
         account: tokenBucket({ capacity: 9, refill: { tokens: 3, every: '1s' }, per: 'account' }),
         day: calendarWindow({ limit: 500, every: 'day', timeZone: 'Europe/Berlin', per: 'account' }),
-        all: slidingLogs({ limits: { a: { limit: 15, window: '1s' }, b: { limit: 90, window: '1m' } }, per: 'global' }),
+        all: slidingLog({ limits: { a: { limit: 15, window: '1s' }, b: { limit: 90, window: '1m' } }, per: 'global' }),
       },
     ],
     keys: ['a', 'b'].flatMap((ip) => [
@@ -280,7 +280,7 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'concurrency',
-    versions: [concurrency({ limit: 6, expires: '2m' }), concurrency({ limit: 9, expires: '1h' })],
+    versions: [concurrency({ limit: 6, ttl: '2m' }), concurrency({ limit: 9, ttl: '1h' })],
     keys: KEYS,
     maxCost: 4,
     horizonMs: 120_000,
@@ -292,8 +292,8 @@ export const CASES: readonly Case[] = [
     versions: [
       {
         rate: gcra({ limit: 20, period: '1m', per: 'account' }),
-        account: concurrency({ limit: 5, expires: '3m', per: 'account' }),
-        all: concurrency({ limit: 7, expires: '2m', per: 'global' }),
+        account: concurrency({ limit: 5, ttl: '3m', per: 'account' }),
+        all: concurrency({ limit: 7, ttl: '2m', per: 'global' }),
       },
     ],
     keys: ['ann', 'bob', 'eve'].map((account) => ({ account })),

@@ -6,7 +6,6 @@ import {
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from 'tollgate'
@@ -47,9 +46,9 @@ export const POLICIES = [
   },
   { file: 'sliding-log', title: 'slidingLog: 20 per 10 s', policy: slidingLog({ limit: 20, window: '10s' }) },
   {
-    file: 'sliding-logs',
-    title: 'slidingLogs: 5 per second and 20 per 10 s',
-    policy: slidingLogs({ limits: { second: { limit: 5, window: '1s' }, ten: { limit: 20, window: '10s' } } }),
+    file: 'sliding-log-limits',
+    title: 'slidingLog: 5 per second and 20 per 10 s',
+    policy: slidingLog({ limits: { second: { limit: 5, window: '1s' }, ten: { limit: 20, window: '10s' } } }),
   },
 ]
 

@@ -9,7 +9,6 @@ import {
   type Policy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   TollgateError,
   tokenBucket,
@@ -32,7 +31,7 @@ const MAKERS: { readonly [Name in AlgorithmName]: (options: never) => Policy } =
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
+  'slidingLog-limits': slidingLog,
   slidingWindow,
   tokenBucket,
 }

@@ -4,13 +4,7 @@ export type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
 export type { LocalDecisions } from '../backends/local/local-options.js'
 export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'
 export type { PoliciesWarning } from '../backends/redis/health.js'
-export { type Duration, type DurationUnit, type DurationWord, parseDuration } from '../input/duration.js'
-export type { HeaderForm } from '../middleware/shared/header-forms.js'
-export {
-  type DescribedLimiter,
-  type RateLimitHeadersOptions,
-  rateLimitHeaders,
-} from '../middleware/shared/rate-limit-headers.js'
+export type { Duration, DurationUnit, DurationWord } from '../input/duration.js'
 export type { TimerClock } from '../platform/timer-clock.js'
 export * from '../policies/index.js'
 export type { BanningOptions, BanOptions } from './ban.js'

@@ -43,11 +43,11 @@ const adviceForMap = (method: string) => `in a map, write (key) => limiter.${met
 const ADVICE = {
   take: `put options in one object, { cost, tag }; ${adviceForMap('take')}, or limiter.takeMany(keys)`,
   takeSync: `put options in one object, { cost, tag }; ${adviceForMap('takeSync')}, or limiter.takeMany(keys)`,
-  isAllowed: `put options in one object, { cost, tag }; ${adviceForMap('isAllowed')}`,
+  tryTake: `put options in one object, { cost, tag }; ${adviceForMap('tryTake')}`,
   takeMany: 'write takeMany([key, …], [cost, …])',
   peek: `put options in one object, { cost, tag }; ${adviceForMap('peek')}`,
-  wait: `put options in one object, { cost, maxWaitMs }; ${adviceForMap('wait')}`,
-  acquire: `put options in one object, { cost, maxWaitMs }; ${adviceForMap('acquire')}`,
+  wait: `put options in one object, { cost, maxWait }; ${adviceForMap('wait')}`,
+  acquire: `put options in one object, { cost, maxWait }; ${adviceForMap('acquire')}`,
   reset: adviceForMap('reset'),
   unblock: adviceForMap('unblock'),
   clearOverride: adviceForMap('clearOverride'),
@@ -139,8 +139,8 @@ export class Limiter {
     return this.#takeFrom(backend, key, cost) as Decision
   }
 
-  async isAllowed(key: unknown, cost?: unknown): Promise<boolean> {
-    checkCount(arguments.length, 2, 'isAllowed takes a key and a cost or options', ADVICE.isAllowed)
+  async tryTake(key: unknown, cost?: unknown): Promise<boolean> {
+    checkCount(arguments.length, 2, 'tryTake takes a key and a cost or options', ADVICE.tryTake)
     return (await this.take(key, cost)).allowed
   }
 

@@ -12,7 +12,7 @@ import { type AbortSignalLike, signalOf } from './wait.js'
 /** Options of {@link Acquiring.acquire}. */
 export interface AcquireOptions<T extends string = never> extends TakeOptions<T> {
   /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
@@ -35,7 +35,7 @@ export interface Acquired<N extends string = string> {
   /** The units that are held. */
   readonly units: number
   /**
-   * It is aborted before the permit is lost: after nine tenths of `expires` without a successful renewal, or if
+   * It is aborted before the permit is lost: after nine tenths of `ttl` without a successful renewal, or if
    * the store answers that the permit has expired. Pass it to the work: another caller may get the permit.
    */
   readonly signal: PermitSignal
@@ -66,16 +66,16 @@ export interface Acquiring<K = string, N extends string = 'default', T extends s
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
-   * every third of `expires`. If it is killed, they expire.
+   * every third of `ttl`. If it is killed, they expire.
    *
-   * With `maxWaitMs` the call waits for its turn: see `docs/operations.md#acquire` for the order.
+   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
    *
    * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
    * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
    *
    * @example
    * const limiter = new RateLimiter(concurrency({ limit: 10 }))
-   * await using permit = await limiter.acquire('model:large', { maxWaitMs: 5_000 })
+   * await using permit = await limiter.acquire('model:large', { maxWait: '5s' })
    * if (permit.allowed) {
    *   await generate({ signal: permit.signal })
    * }
@@ -105,11 +105,11 @@ export interface AcquireCall {
 
 /** Checks {@link AcquireOptions}. */
 export function acquireCallOf(value: unknown): AcquireCall {
-  const names = ['cost', 'maxWaitMs', 'signal', 'tag', 'tier'] as const
-  const { cost = 1, maxWaitMs = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
+  const { cost = 1, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
     units: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     tag: tagOf(tag),
     tier,

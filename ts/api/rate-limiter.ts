@@ -121,12 +121,13 @@ export interface RateLimiter<
   take(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
 
   /**
-   * Whether {@link take} took the units. A decision is an object, and so always true as a condition.
+   * Takes units like {@link take}, and resolves to whether it took them, for use as a condition: a decision is an
+   * object, and so always true.
    *
    * @example
-   * if (!(await limiter.isAllowed('user:42'))) return
+   * if (!(await limiter.tryTake('user:42'))) return
    */
-  isAllowed(key: K, cost?: number | TakeOptions<T>): Promise<boolean>
+  tryTake(key: K, cost?: number | TakeOptions<T>): Promise<boolean>
 
   /**
    * {@link take} for several keys in one call to the engine, each decided separately, in order.

@@ -22,7 +22,7 @@ import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reserva
 /** Options of a reservation. */
 export interface ReserveOptions<T extends string = never> extends TierOptions<T> {
   /** How long the reservation can be settled: up to a day. Default: a minute. */
-  readonly expiresIn?: Duration
+  readonly ttl?: Duration
 }
 
 /** The result of {@link Reserving.reserve}; `allowed` narrows its type. */
@@ -64,20 +64,20 @@ export interface Reserved<N extends string = string> {
    */
   extend(units: number, options?: ExtendOptions): Promise<Extension<N>>
   /**
-   * Moves {@link expiresAt} to `expiresIn` from now, unless it is later already. A reservation that has
+   * Moves {@link expiresAt} to `ttl` from now, unless it is later already. A reservation that has
    * expired stays so.
    *
    * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
    *
-   * @param expiresIn - Up to a day. Default: that of `reserve`.
+   * @param ttl - Up to a day. Default: that of `reserve`.
    */
-  renew(expiresIn?: Duration): Promise<Renewal>
+  renew(ttl?: Duration): Promise<Renewal>
 }
 
 /** Options of {@link Reserved.extend}. */
 export interface ExtendOptions {
   /** The time from now until the reservation expires: up to a day. Default: that of `reserve`. */
-  readonly expiresIn?: Duration
+  readonly ttl?: Duration
 }
 
 /** The result of {@link Reserved.extend}. */
@@ -145,14 +145,14 @@ export type Renewal =
 export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
-   * A reservation that is not settled before `expiresIn` counts as spent.
+   * A reservation that is not settled within `ttl` counts as spent.
    *
    * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
    * @param units - The estimate: a whole number from 1.
    *
    * @example
-   * const reservation = await limiter.reserve('customer:7', 4000, { expiresIn: '2m' })
+   * const reservation = await limiter.reserve('customer:7', 4000, { ttl: '2m' })
    * if (reservation.allowed) {
    *   const { tokens } = await generate()
    *   await reservation.commit(tokens)
@@ -202,17 +202,17 @@ export function reserveOptionsOf(options: unknown): {
   tier: unknown
 } {
   const {
-    expiresIn = DEFAULT_EXPIRY,
+    ttl = DEFAULT_EXPIRY,
     tag,
     tier,
-  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag', 'tier'])
-  return { durationUs: expiryUsOf('reserve', expiresIn), tag: tagOf(tag), tier }
+  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier'])
+  return { durationUs: expiryUsOf('reserve', ttl), tag: tagOf(tag), tier }
 }
 
-function expiryUsOf(method: string, expiresIn: unknown): number {
-  const durationUs = durationUsOf(method, 'expiresIn', expiresIn)
+function expiryUsOf(method: string, ttl: unknown): number {
+  const durationUs = durationUsOf(method, 'ttl', ttl)
   if (durationUs > MAX_EXPIRY_US) {
-    throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
+    throw invalid('INVALID_OPTION', 'ttl', "must be at most '1d'", ttl)
   }
   return durationUs
 }
@@ -288,12 +288,12 @@ export function reservationOf(
     },
     async extend(units, options) {
       checkCount(arguments.length, 2, 'extend takes units and an object of options')
-      const { expiresIn } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['expiresIn'])
-      return handle.extend(unitsOf(units), expiresIn)
+      const { ttl } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['ttl'])
+      return handle.extend(unitsOf(units), ttl)
     },
-    async renew(expiresIn) {
+    async renew(ttl) {
       checkCount(arguments.length, 1, 'renew takes the time until the reservation expires')
-      return handle.renew(expiresIn)
+      return handle.renew(ttl)
     },
   }
 }
@@ -333,13 +333,13 @@ class ReservationHandle {
     })
   }
 
-  async extend(units: number, expiresIn: unknown): Promise<Extension> {
-    const durationUs = this.#durationFor('extend', expiresIn)
+  async extend(units: number, ttl: unknown): Promise<Extension> {
+    const durationUs = this.#durationFor('extend', ttl)
     return this.#inTurn(() => (this.#isSettled ? NOT_EXTENDED : this.#extend(units, durationUs)))
   }
 
-  async renew(expiresIn: unknown): Promise<Renewal> {
-    const durationUs = this.#durationFor('renew', expiresIn)
+  async renew(ttl: unknown): Promise<Renewal> {
+    const durationUs = this.#durationFor('renew', ttl)
     return this.#inTurn(() => (this.#isSettled ? NOT_RENEWED : this.#renew(durationUs)))
   }
 
@@ -391,8 +391,8 @@ class ReservationHandle {
     return answer
   }
 
-  #durationFor(method: string, expiresIn: unknown): number {
-    return expiresIn === undefined ? this.#durationUs : expiryUsOf(method, expiresIn)
+  #durationFor(method: string, ttl: unknown): number {
+    return ttl === undefined ? this.#durationUs : expiryUsOf(method, ttl)
   }
 
   #setExpiry(expiresAtUs: number): void {

@@ -29,7 +29,7 @@ export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
    * The longest wait: a whole number of milliseconds from 0 to 3,600,000, or a duration such as `'5s'`. A
    * call whose slot is further away is refused at once. Default: 30,000.
    */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /**
    * Whether the promise of a refused call rejects with `WAIT_TOO_LONG`, or resolves with the decision, whose
    * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a slot.
@@ -43,7 +43,7 @@ export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
 export interface Waits<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
-   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWaitMs`, the key is blocked or the cost can
+   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
    * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
    *
    * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
@@ -53,7 +53,7 @@ export interface Waits<K = string, N extends string = 'default', T extends strin
    *
    * @example
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
-   * await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
+   * await pacer.wait('api.example.com', { maxWait: '5s' })
    * const response = await fetch('https://api.example.com')
    */
   wait(key: K, options?: WaitOptions<T> & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
@@ -92,15 +92,15 @@ const DEFAULT_WAIT_MS = 30_000
 
 /** Checks {@link WaitOptions}. */
 export function waitCallOf(value: unknown): WaitCall {
-  const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag', 'tier'] as const
+  const names = ['cost', 'maxWait', 'onTooLong', 'signal', 'tag', 'tier'] as const
   const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
-  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
+  const { cost = 1, maxWait = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
   if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
     throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)
   }
   return {
     cost: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     resolvesRefusal: onTooLong === 'resolve',
     tag: tagOf(tag),
@@ -130,8 +130,8 @@ function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxW
       const { retryAfterMs } = decision
       const away = `the next slot${under} is ${durationText(retryAfterMs)} away`
       return retryAfterMs > MAX_WAIT_MS
-        ? `${away}, more than the largest maxWaitMs (${durationText(MAX_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
-        : `${away}, more than maxWaitMs of ${durationText(maxWaitMs)}; raise maxWaitMs, or use onTooLong: 'resolve'`
+        ? `${away}, more than the largest maxWait (${durationText(MAX_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
+        : `${away}, more than maxWait of ${durationText(maxWaitMs)}; raise maxWait, or use onTooLong: 'resolve'`
     }
   }
 }
@@ -168,13 +168,14 @@ const SPACED = ', with burst: 1 to space calls evenly'
 
 /** Names a rate with the throughput of a policy that `wait` does not support. */
 function adviceOn(policy: Policy): string {
+  if ('limits' in policy) {
+    return 'use several gcra() by name'
+  }
   switch (policy.algorithm) {
     case 'tokenBucket':
       return "use refillMode: 'continuous'"
     case 'concurrency':
-      return 'use acquire(key, { maxWaitMs })'
-    case 'slidingLogs':
-      return 'use several gcra() by name'
+      return 'use acquire(key, { maxWait })'
     case 'calendarWindow': {
       const { limit, every } = policy
       const period = typeof every === 'number' ? shortDuration(every) : CALENDAR_PERIODS[every]

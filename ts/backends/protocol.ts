@@ -61,6 +61,6 @@ export const POLICY_KINDS = {
   slidingWindowList: { kind: 7, tag: 'swl', algorithm: 'slidingWindow', layout: 'list' },
   slidingWindowHash: { kind: 8, tag: 'swh', algorithm: 'slidingWindow', layout: 'hash' },
   slidingLog: { kind: 9, tag: 'sl', algorithm: 'slidingLog' },
-  slidingLogs: { kind: 10, tag: 'sls', algorithm: 'slidingLogs' },
+  slidingLogs: { kind: 10, tag: 'sls', algorithm: 'slidingLog', layout: 'limits' },
   concurrency: { kind: 11, tag: 'con', algorithm: 'concurrency' },
 } as const

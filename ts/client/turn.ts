@@ -59,7 +59,7 @@ function turnsByPermits(limiter: Acquiring<unknown, string, string>, time: Waiti
     const askedAt = time.now()
     const permit = await limiter.acquire(key, {
       ...turnOptions(request),
-      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      maxWait: Math.min(maxWaitMs, MAX_WAIT_MS),
       signal,
     })
     if (!permit.allowed) {
@@ -87,7 +87,7 @@ function turnsBySlots(
     const { key, maxWaitMs, signal } = request
     const decision = await limiter.wait(key, {
       ...turnOptions(request),
-      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      maxWait: Math.min(maxWaitMs, MAX_WAIT_MS),
       onTooLong: 'resolve',
       signal,
     })

@@ -1,6 +1,6 @@
 import type { TollgateErrorCode } from '../api/error.js'
 import { Warnings } from '../platform/warning.js'
-import { checkCount, invalid } from './options.js'
+import { invalid } from './options.js'
 
 /**
  * A duration: a string with a unit, such as `'500ms'`, `'1.5m'` or `'10 minutes'`, or a number of milliseconds
@@ -88,19 +88,6 @@ export function wholeMillis(option: string, value: unknown, min: number, max: nu
     throw invalid('INVALID_OPTION', option, `must be a whole number from ${min} to ${max} milliseconds`, value, advice)
   }
   return millis
-}
-
-/**
- * Converts a duration to milliseconds.
- *
- * @example
- * parseDuration('10 minutes')   // 600000
- *
- * @throws TollgateError with code `INVALID_OPTION` if it is no duration above 0.
- */
-export function parseDuration(duration: number | string): number {
-  checkCount(arguments.length, 1, 'parseDuration takes a duration')
-  return millisOfOption('INVALID_OPTION', 'parseDuration: duration', duration)
 }
 
 /** Rejects a bare number below a millisecond, and warns once of one that may have been meant as seconds. */

@@ -14,7 +14,7 @@ type AnyMethod<T> = (...args: unknown[]) => T
 
 interface RecordedMethods {
   take: AnyMethod<Promise<Decision>>
-  isAllowed: AnyMethod<Promise<boolean>>
+  tryTake: AnyMethod<Promise<boolean>>
   takeSync: AnyMethod<Decision>
   takeMany: AnyMethod<Promise<Decision[]>>
   takeUpTo: AnyMethod<Promise<Decision>>
@@ -24,7 +24,7 @@ interface RecordedMethods {
 }
 
 /**
- * Returns a limiter that delegates to the given one and records the calls that take units: `take`, `isAllowed`,
+ * Returns a limiter that delegates to the given one and records the calls that take units: `take`, `tryTake`,
  * `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. Other calls, and calls on the given
  * limiter itself, are not recorded.
  *
@@ -141,8 +141,8 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
     wait: (...args) => recordResult(limiter.wait(...args), identity),
     acquire: (...args) => recordResult(limiter.acquire(...args), ({ decision }) => decision),
     // The limiter rejects surplus arguments.
-    async isAllowed(...args) {
-      return args.length > 2 ? limiter.isAllowed(...args) : (await recorded.take(...args)).allowed
+    async tryTake(...args) {
+      return args.length > 2 ? limiter.tryTake(...args) : (await recorded.take(...args)).allowed
     },
   }
   return recorded

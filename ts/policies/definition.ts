@@ -21,7 +21,7 @@ export interface ShareScale {
 /** An algorithm for the rest of the package. `P` is the type of its policies. */
 export interface AlgorithmDefinition<P> {
   readonly create: (options: never) => P
-  /** The option with the policy's number of units; absent if it has several such numbers. */
+  /** The option with the number of units of a policy that has one such number. */
   readonly mainOption?: 'limit' | 'capacity'
   /** The numbers of a policy as `Policy::from_numbers` in src/policy/mod.rs reads them, times in microseconds. */
   encode(policy: P): readonly [kind: keyof typeof POLICY_KINDS, numbers: readonly number[]]

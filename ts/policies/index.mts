@@ -6,9 +6,7 @@ export {
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
-  windowMsOf,
 } from './index.js'

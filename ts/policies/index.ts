@@ -16,12 +16,11 @@ export type {
 } from './policy-set.js'
 export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './sliding-counter.js'
 export {
+  type SlidingLogLimitsOptions,
+  type SlidingLogLimitsPolicy,
   type SlidingLogOptions,
   type SlidingLogPolicy,
-  type SlidingLogsOptions,
-  type SlidingLogsPolicy,
   slidingLog,
-  slidingLogs,
 } from './sliding-log.js'
 export {
   type SlidingWindowLayout,
@@ -36,4 +35,3 @@ export {
   type TokenBucketPolicy,
   tokenBucket,
 } from './token-bucket.js'
-export { windowMsOf } from './window.js'

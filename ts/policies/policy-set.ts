@@ -1,7 +1,7 @@
 import { TollgateError } from '../api/error.js'
 import { invalid, nameOf, shown } from '../input/options.js'
 import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from './policy.js'
-import type { SlidingLogsPolicy } from './sliding-log.js'
+import type { SlidingLogLimitsPolicy } from './sliding-log.js'
 import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
 
 /** 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). */
@@ -25,22 +25,22 @@ export type TierOf<P extends TieredPolicies> =
     : { [Name in keyof P]: P[Name] extends TieredPolicy<Policy, infer T> ? T : never }[keyof P]
 
 /**
- * The limit names that decisions use: the policy names, or `'default'` for a single policy. The limits of `slidingLogs`
+ * The limit names that decisions use: the policy names, or `'default'` for a single policy. The limits of a `slidingLog`
  * have their own names; among several policies these are `'policy.limit'`.
  */
 export type LimitNames<P extends Policy | Policies> =
-  P extends SlidingLogsPolicy<infer L>
+  P extends SlidingLogLimitsPolicy<infer L>
     ? L
     : P extends Policy
       ? 'default'
       : { [Name in keyof P & string]: QualifiedLimitNames<Name, P[Name]> }[keyof P & string]
 
-/** The policies by limit name. The limits of a `slidingLogs` share one policy. */
+/** The policies by limit name. The limits of a `slidingLog` share one policy. */
 export type PoliciesByLimit<P extends Policy | Policies> = P extends Policy
   ? { readonly [Name in LimitNames<P>]: P }
   : { readonly [Name in keyof P & string as QualifiedLimitNames<Name, P[Name]>]: P[Name] }
 
-type QualifiedLimitNames<Name extends string, P> = P extends SlidingLogsPolicy<infer L> ? `${Name}.${L}` : Name
+type QualifiedLimitNames<Name extends string, P> = P extends SlidingLogLimitsPolicy<infer L> ? `${Name}.${L}` : Name
 
 /**
  * The key of a call: a string, or an object with a string for each key dimension that the policies' `per` names.
@@ -243,7 +243,7 @@ function dimensionsOf(entries: readonly (readonly [string, Policy])[]): string[]
 
 function checkLimits(names: readonly string[]): void {
   if (names.length > MAX_LIMITS) {
-    const rule = `must have at most ${MAX_LIMITS} limits, counting each limit of slidingLogs`
+    const rule = `must have at most ${MAX_LIMITS} limits, counting each limit of a slidingLog`
     throw new TollgateError('INVALID_POLICY', `policies ${rule}, got ${names.length}`)
   }
   const twice = names.find((name, index) => names.indexOf(name) !== index)

@@ -7,7 +7,7 @@ import { FIXED_WINDOW, type FixedWindowPolicy } from './fixed-window.js'
 import { GCRA, type GcraPolicy } from './gcra.js'
 import { LEAKY_BUCKET, type LeakyBucketPolicy } from './leaky-bucket.js'
 import { SLIDING_COUNTER, type SlidingCounterPolicy } from './sliding-counter.js'
-import { SLIDING_LOG, SLIDING_LOGS, type SlidingLogPolicy, type SlidingLogsPolicy } from './sliding-log.js'
+import { SLIDING_LOG, type SlidingLogLimitsPolicy, type SlidingLogPolicy } from './sliding-log.js'
 import { SLIDING_WINDOW, type SlidingWindowPolicy } from './sliding-window.js'
 import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
 
@@ -25,8 +25,8 @@ export type Policy<S extends string = string> =
   | GcraPolicy<S>
   | LeakyBucketPolicy<S>
   | SlidingCounterPolicy<S>
+  | SlidingLogLimitsPolicy<string, S>
   | SlidingLogPolicy<S>
-  | SlidingLogsPolicy<string, S>
   | SlidingWindowPolicy<S>
   | TokenBucketPolicy<S>
 
@@ -38,7 +38,6 @@ export const ALGORITHMS: {
   slidingWindow: SLIDING_WINDOW,
   slidingCounter: SLIDING_COUNTER,
   slidingLog: SLIDING_LOG,
-  slidingLogs: SLIDING_LOGS,
   tokenBucket: TOKEN_BUCKET,
   leakyBucket: LEAKY_BUCKET,
   concurrency: CONCURRENCY,
@@ -49,12 +48,19 @@ export function algorithmOf<P extends Policy>({ algorithm }: P): AlgorithmDefini
   return ALGORITHMS[algorithm] as unknown as AlgorithmDefinition<P>
 }
 
+/** The option with a policy's number of units; `undefined` if it has several such numbers. */
+export function mainOptionOf(policy: { readonly algorithm: string }): 'limit' | 'capacity' | undefined {
+  const { algorithm } = policy
+  const isKnown = Object.hasOwn(ALGORITHMS, algorithm) && !('limits' in policy)
+  return isKnown ? ALGORITHMS[algorithm as Policy['algorithm']].mainOption : undefined
+}
+
 export const POLICY_RULE =
   'must be made by a function such as gcra({ limit, period }) or fixedWindow({ limit, window })'
 
 /** The names of a policy's limits, in the order of declaration; `undefined` if it has a single limit. */
 export function limitNamesOf(policy: Policy): readonly string[] | undefined {
-  return policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits) : undefined
+  return 'limits' in policy ? Object.keys(policy.limits) : undefined
 }
 
 export function isPolicyLike(value: unknown): value is { readonly algorithm: string } {

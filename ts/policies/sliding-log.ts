@@ -10,7 +10,7 @@ import {
 } from './definition.js'
 import { type PerOption, perOf } from './key-dimension.js'
 
-/** A sliding log policy; made by {@link slidingLog}. Durations are in milliseconds. */
+/** A sliding log policy with one limit; made by {@link slidingLog}. Durations are in milliseconds. */
 export interface SlidingLogPolicy<S extends string = string> {
   readonly algorithm: 'slidingLog'
   readonly limit: number
@@ -19,15 +19,15 @@ export interface SlidingLogPolicy<S extends string = string> {
   readonly per?: S
 }
 
-/** Several limits over one log; made by {@link slidingLogs}. Durations are in milliseconds. */
-export interface SlidingLogsPolicy<N extends string = string, S extends string = string> {
-  readonly algorithm: 'slidingLogs'
+/** A sliding log policy with several limits; made by {@link slidingLog}. Durations are in milliseconds. */
+export interface SlidingLogLimitsPolicy<N extends string = string, S extends string = string> {
+  readonly algorithm: 'slidingLog'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
   readonly precision?: number
   readonly per?: S
 }
 
-/** The options of {@link slidingLog}. */
+/** The options of {@link slidingLog} with one limit. */
 export interface SlidingLogOptions<S extends string = string> extends PerOption<S> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
@@ -40,8 +40,8 @@ export interface SlidingLogOptions<S extends string = string> extends PerOption<
   readonly countRefused?: boolean
 }
 
-/** The options of {@link slidingLogs}. */
-export interface SlidingLogsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
+/** The options of {@link slidingLog} with several limits. */
+export interface SlidingLogLimitsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
   /**
    * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). Each admits `limit`
    * units, a whole number from 1 to 100,000, in any rolling `window`. A smaller window must have a smaller limit.
@@ -71,21 +71,7 @@ const MAX_LOG_LIMITS = 8
  * @example
  * slidingLog({ limit: 5, window: '1m' })
  */
-export function slidingLog<const S extends string = never>(
-  options: SlidingLogOptions<S>,
-): SlidingLogPolicy<NoInfer<S>> {
-  const required = ['limit', 'window'] as const
-  const given = policyOptions('slidingLog', arguments, options, required, ['countRefused'])
-  const { limit, window, countRefused = false, per } = given
-  return Object.freeze({
-    algorithm: 'slidingLog',
-    limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MAX_LOGGED),
-    window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
-    countRefused: trueOrFalse('INVALID_POLICY', 'slidingLog: countRefused', countRefused),
-    ...perOf<S>('slidingLog', per),
-  })
-}
-
+export function slidingLog<const S extends string = never>(options: SlidingLogOptions<S>): SlidingLogPolicy<NoInfer<S>>
 /**
  * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it fits all of them.
  *
@@ -98,31 +84,58 @@ export function slidingLog<const S extends string = never>(
  *
  * @example
  * const limits = { perSecond: { limit: 10, window: '1s' }, perHour: { limit: 1000, window: '1h' } }
- * const limiter = new RateLimiter(slidingLogs({ limits, precision: '100ms' }))
+ * const limiter = new RateLimiter(slidingLog({ limits, precision: '100ms' }))
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy) // 'perSecond' or 'perHour'
  */
-export function slidingLogs<const N extends string, const S extends string = never>(
-  options: SlidingLogsOptions<N, S>,
-): SlidingLogsPolicy<N, NoInfer<S>> {
-  const checked = policyOptions('slidingLogs', arguments, options, ['limits'], ['precision'])
-  const limits = limitsOf(checked.limits)
-  const policy = {
-    algorithm: 'slidingLogs',
-    limits: Object.freeze(Object.fromEntries(limits)),
-    ...perOf<S>('slidingLogs', checked.per),
-  } as const
-  if (checked.precision === undefined) {
-    return Object.freeze(policy) as SlidingLogsPolicy<N, S>
+export function slidingLog<const N extends string, const S extends string = never>(
+  options: SlidingLogLimitsOptions<N, S>,
+): SlidingLogLimitsPolicy<N, NoInfer<S>>
+export function slidingLog(options: unknown): SlidingLogPolicy | SlidingLogLimitsPolicy {
+  const example = 'limit, window }) or slidingLog({ limits'
+  if (typeof options === 'object' && options !== null && 'limits' in options) {
+    for (const name of ['limit', 'window']) {
+      if (name in options) {
+        const rule = `cannot be used together: write limits: { name: { limit, window }, … }, or limit and window alone`
+        throw new TollgateError('INVALID_POLICY', `slidingLog: ${name} and limits ${rule}`)
+      }
+    }
+    return policyOfLimits(policyOptions('slidingLog', arguments, options, ['limits'], ['precision'], example))
   }
-  const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', checked.precision)
+  const required = ['limit', 'window'] as const
+  const given = policyOptions('slidingLog', arguments, options, required, ['countRefused'], example)
+  const { limit, window, countRefused = false, per } = given
+  return Object.freeze({
+    algorithm: 'slidingLog',
+    limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MAX_LOGGED),
+    window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
+    countRefused: trueOrFalse('INVALID_POLICY', 'slidingLog: countRefused', countRefused),
+    ...perOf('slidingLog', per),
+  })
+}
+
+function policyOfLimits(options: {
+  readonly limits?: unknown
+  readonly precision?: unknown
+  readonly per?: unknown
+}): SlidingLogLimitsPolicy {
+  const limits = limitsOf(options.limits)
+  const policy = {
+    algorithm: 'slidingLog',
+    limits: Object.freeze(Object.fromEntries(limits)),
+    ...perOf('slidingLog', options.per),
+  } as const
+  if (options.precision === undefined) {
+    return Object.freeze(policy)
+  }
+  const precision = millisOf('INVALID_POLICY', 'slidingLog: precision', options.precision)
   for (const [name, { window }] of limits) {
     if (microsOf(precision) > microsOf(window)) {
       const rule = `must be at most the smallest window, and that of ${shown(name)} is ${window} ms`
-      throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, checked.precision)
+      throw invalid('INVALID_POLICY', 'slidingLog: precision', rule, options.precision)
     }
   }
-  return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N, S>
+  return Object.freeze({ ...policy, precision })
 }
 
 type NamedLogLimit = readonly [name: string, limit: { readonly limit: number; readonly window: number }]
@@ -130,11 +143,11 @@ type NamedLogLimit = readonly [name: string, limit: { readonly limit: number; re
 function limitsOf(value: unknown): readonly NamedLogLimit[] {
   const rule = `must be an object of 1 to ${MAX_LOG_LIMITS} limits by name`
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalid('INVALID_POLICY', 'slidingLogs: limits', rule, value)
+    throw invalid('INVALID_POLICY', 'slidingLog: limits', rule, value)
   }
   const entries = Object.entries(value)
   if (entries.length < 1 || entries.length > MAX_LOG_LIMITS) {
-    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits ${rule}, got ${entries.length}`)
+    throw new TollgateError('INVALID_POLICY', `slidingLog: limits ${rule}, got ${entries.length}`)
   }
   const limits = entries.map(limitOf)
   for (const smaller of limits) {
@@ -146,8 +159,8 @@ function limitsOf(value: unknown): readonly NamedLogLimit[] {
 }
 
 function limitOf([name, value]: readonly [string, unknown]): NamedLogLimit {
-  nameOf('slidingLogs: limits: the name of a limit', name, 'INVALID_POLICY')
-  const where = `slidingLogs: limits.${name}`
+  nameOf('slidingLog: limits: the name of a limit', name, 'INVALID_POLICY')
+  const where = `slidingLog: limits.${name}`
   const { limit, window } = optionsOf('INVALID_POLICY', where, value, ['limit', 'window'])
   const checked = Object.freeze({
     limit: wholeNumber('INVALID_POLICY', `${where}.limit`, limit, 1, MAX_LOGGED),
@@ -162,11 +175,11 @@ function checkPair([name, one]: NamedLogLimit, [otherName, other]: NamedLogLimit
   if (shorter && one.limit >= other.limit) {
     const rule = `limit must be smaller than that of ${shown(otherName)}, whose window is longer`
     const got = `got ${one.limit} and ${other.limit}`
-    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits.${name}: ${rule}, ${got}`)
+    throw new TollgateError('INVALID_POLICY', `slidingLog: limits.${name}: ${rule}, ${got}`)
   }
   if (name !== otherName && microsOf(one.window) === microsOf(other.window)) {
     const rule = `window must differ from that of ${shown(otherName)}`
-    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits.${name}: ${rule}, got ${one.window} ms for both`)
+    throw new TollgateError('INVALID_POLICY', `slidingLog: limits.${name}: ${rule}, got ${one.window} ms for both`)
   }
 }
 
@@ -179,33 +192,40 @@ function decodeOverride([, , , ...numbers]: readonly number[]): OverrideNumbers 
   return limits.length === 1 ? { ...(limits[0] as OverrideLimit) } : { limits }
 }
 
-export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
-  ...WINDOW_DEFINITION,
-  create: slidingLog,
-  encode: ({ limit, window, countRefused }) => ['slidingLog', [limit, microsOf(window), Number(countRefused)]],
-  decodeOverride,
-}
-
-export const SLIDING_LOGS: AlgorithmDefinition<SlidingLogsPolicy> = {
-  create: slidingLogs as AlgorithmDefinition<SlidingLogsPolicy>['create'],
-  encode({ limits, precision }) {
+export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy | SlidingLogLimitsPolicy> = {
+  create: slidingLog as AlgorithmDefinition<SlidingLogPolicy | SlidingLogLimitsPolicy>['create'],
+  mainOption: 'limit',
+  encode(policy) {
+    if (!('limits' in policy)) {
+      return ['slidingLog', [policy.limit, microsOf(policy.window), Number(policy.countRefused)]]
+    }
+    const { limits, precision } = policy
     const numbers = Object.values(limits).flatMap(({ limit, window }) => [limit, microsOf(window)])
     // Without a precision, times are exact: to the microsecond.
     return ['slidingLogs', [precision === undefined ? 1 : microsOf(precision), ...numbers]]
   },
-  windowMs({ limits }, limit) {
-    const own = limit === undefined ? undefined : limits[limit]
-    return own?.window ?? Math.max(...Object.values(limits).map(({ window }) => window))
+  windowMs(policy, limit) {
+    const all = limitsIn(policy)
+    const own = limit === undefined ? undefined : all[limit]
+    return own?.window ?? Math.max(...Object.values(all).map(({ window }) => window))
   },
-  largestCost({ limits }, limit) {
-    const own = limit === undefined ? undefined : limits[limit]
-    return own?.limit ?? Math.min(...Object.values(limits).map((one) => one.limit))
+  largestCost(policy, limit) {
+    const all = limitsIn(policy)
+    const own = limit === undefined ? undefined : all[limit]
+    return own?.limit ?? Math.min(...Object.values(all).map((one) => one.limit))
   },
-  share({ limits }, scale) {
-    const shares = Object.entries(limits).map(([name, { limit, window }]) => {
+  share(policy, scale) {
+    if (!('limits' in policy)) {
+      return WINDOW_DEFINITION.share(policy, scale)
+    }
+    const shares = Object.entries(policy.limits).map(([name, { limit, window }]) => {
       return [name, { limit: scale.nonZeroUnitsOf(`limits.${name}.limit`, limit), window }]
     })
     return { limits: Object.fromEntries(shares) }
   },
   decodeOverride,
+}
+
+function limitsIn(policy: SlidingLogPolicy | SlidingLogLimitsPolicy): SlidingLogLimitsPolicy['limits'] {
+  return 'limits' in policy ? policy.limits : { '': policy }
 }

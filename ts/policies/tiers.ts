@@ -81,6 +81,10 @@ const NUMBERS_ONLY = 'must differ in numbers only'
 
 /** The first way in which two policies differ, except by numbers. */
 function differenceOf(one: Policy, other: Policy): readonly [name: string, one: unknown, other: unknown] | undefined {
+  const [names, otherNames] = [one, other].map((policy) => limitNamesOf(policy)?.join(', '))
+  if (one.algorithm === other.algorithm && names !== otherNames) {
+    return ['the names of the limits', names ?? 'none', otherNames ?? 'none']
+  }
   const compared = ['algorithm', 'per', 'layout', 'refillMode', 'countRefused', 'every', 'timeZone'] as const
   for (const name of compared) {
     const [own, others] = [one, other].map((policy) => Reflect.get(policy, name) as unknown)
@@ -88,8 +92,7 @@ function differenceOf(one: Policy, other: Policy): readonly [name: string, one: 
       return [name, own, others]
     }
   }
-  const [own, others] = [one, other].map((policy) => limitNamesOf(policy)?.join(', '))
-  return own === others ? undefined : ['the names of the limits', own, others]
+  return undefined
 }
 
 /** Throws `INVALID_OPTION` unless two policies differ in numbers only. `where` names the second in messages. */

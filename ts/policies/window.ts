@@ -1,36 +1,29 @@
-import { checkCount } from '../input/options.js'
-import { algorithmOf, type Policy } from './policy.js'
+import { algorithmOf, mainOptionOf, type Policy } from './policy.js'
 
 /**
  * The duration in which a policy admits its limit, in milliseconds: the `w` of the `RateLimit-Policy` header, which is
  * in seconds.
  *
  * - `fixedWindow`, `slidingWindow`, `slidingCounter`, `slidingLog`: the window.
- * - `slidingLogs`: the window of one of its limits; without a name the longest.
+ * - `slidingLog` with several limits: the window of one of them; without a name the longest.
  * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30 days.
- * - `concurrency`: `expires`, the life of a permit without a renewal.
+ * - `concurrency`: `ttl`, the life of a permit without a renewal.
  * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come back, rounded up to a
  *   microsecond.
  *
- * @param policy - One of a limiter's `policies`, or the result of a policy function such as `gcra`.
- * @param limit - The name of a limit of `slidingLogs`.
- * @throws {TollgateError} `INVALID_OPTION` for more than two arguments
- *
- * @example
- * windowMsOf(gcra({ limit: 10, period: '1s', burst: 20 })) // 2000
+ * @param limit - The name of a limit of a `slidingLog`.
  */
 export function windowMsOf(policy: Policy, limit?: string): number {
-  checkCount(arguments.length, 2, 'windowMsOf takes a policy and the name of a limit')
   return algorithmOf(policy).windowMs(policy, limit)
 }
 
-/** The limit of a policy as written, or its capacity. `limit` names one of `slidingLogs`; default: the smallest. */
+/** The limit of a policy as written, or its capacity. `limit` names one of a `slidingLog`; default: the smallest. */
 export function mainNumberOf(policy: Policy, limit?: string): number {
-  const { mainOption } = algorithmOf(policy)
+  const mainOption = mainOptionOf(policy)
   return mainOption === undefined ? largestCostOf(policy, limit) : (Reflect.get(policy, mainOption) as number)
 }
 
-/** The largest cost of a call under a policy, in units. `limit` names one of `slidingLogs`; default: the smallest. */
+/** The largest cost of a call under a policy, in units. `limit` names one of a `slidingLog`; default: the smallest. */
 export function largestCostOf(policy: Policy, limit?: string): number {
   return algorithmOf(policy).largestCost(policy, limit)
 }

@@ -21,7 +21,6 @@ import {
   type Reserved,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../../ts/index.js'
@@ -51,7 +50,7 @@ const POLICIES = {
   list: slidingWindow({ limit: 20, window: '1d' }),
   hash: slidingWindow({ limit: 20, window: '1d', layout: 'hash' }),
   log: slidingLog({ limit: 20, window: '1d' }),
-  logs: slidingLogs({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
+  logs: slidingLog({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
 } satisfies Record<string, Policy>
 
 function at(...words: string[]): string[] {
@@ -125,7 +124,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
   })
 
   test('shows strikes, a ban, and one that has ended', async () => {
-    const ban = { after: 2, within: '1h', for: ['1h', '2h'] } as const
+    const ban = { after: 2, period: '1h', for: ['1h', '2h'] } as const
     await using own = new RateLimiter(policy, { store: redis.store, prefix: `bans-${name}`, ban })
     const words = at('inspect', '--prefix', `bans-${name}`, '--key', 'guest')
     const shown = async () => expectQuiet(await tollgate(words)).stdout
@@ -164,7 +163,7 @@ const NUMBERS: Readonly<Record<string, object>> = {
   low: { capacity: 7, initial: 7 },
   tokenBucket: { capacity: 7 },
   leakyBucket: { capacity: 7 },
-  slidingLogs: { limits: { short: { limit: 7 } } },
+  logs: { limits: { short: { limit: 7 } } },
 }
 
 test('the policies of a set are found by the registry, by a scan, by names and by file', async () => {
@@ -250,7 +249,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
     store: redis.store,
     prefix: 'waits',
   })
-  const reservation = await limiter.reserve('user:42', 4, { expiresIn: '5m' })
+  const reservation = await limiter.reserve('user:42', 4, { ttl: '5m' })
   const words = at('inspect', '--prefix', 'waits', '--key', 'user:42')
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/^1 reservation is open, for (5 min|4 min \d+ s) at most$/m)
@@ -258,7 +257,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   expect(await json<KeyInspection>(words)).not.toHaveProperty('reservations')
   await limiter.take('user:43', 5)
   const left = new AbortController()
-  const waiting = limiter.wait('user:43', { signal: left.signal, maxWaitMs: 3_600_000 })
+  const waiting = limiter.wait('user:43', { signal: left.signal, maxWait: 3_600_000 })
   const gone = expect(waiting).rejects.toThrow()
   await limiter.peek('user:43')
   const { states } = await json<KeyInspection>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))

@@ -16,7 +16,6 @@ import {
   type Reserved,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -53,7 +52,7 @@ function gcraOf(prefix: string, tag?: string) {
 }
 
 function permitsOf(prefix: string) {
-  return new RateLimiter(concurrency({ limit: 2, expires: '1h' }), { store: redis.store, prefix })
+  return new RateLimiter(concurrency({ limit: 2, ttl: '1h' }), { store: redis.store, prefix })
 }
 
 function words(command: string, prefix: string, ...more: string[]): string[] {
@@ -160,11 +159,11 @@ describe('a key is not fresh', () => {
       })
     },
     strike: async (prefix) => {
-      const limiter = limiterOf(prefix, policy, { ban: { after: 1_000, within: '1h', for: '1h' } })
+      const limiter = limiterOf(prefix, policy, { ban: { after: 1_000, period: '1h', for: '1h' } })
       await until('a call is refused', async () => !(await limiter.take('ann', 1_000)).allowed)
     },
-    reservation: (prefix) => gcraOf(prefix).reserve('ann', 1, { expiresIn: '1h' }),
-    'reservation under a tag': (prefix) => gcraOf(prefix, 'tenant').reserve('ann', 1, { expiresIn: '1h' }),
+    reservation: (prefix) => gcraOf(prefix).reserve('ann', 1, { ttl: '1h' }),
+    'reservation under a tag': (prefix) => gcraOf(prefix, 'tenant').reserve('ann', 1, { ttl: '1h' }),
     permit: (prefix) => permitsOf(prefix).acquire('ann'),
   }
 
@@ -310,7 +309,7 @@ const ALL: Readonly<Record<string, Policy>> = {
   list: slidingWindow({ limit: 20, window: '1d' }),
   hash: slidingWindow({ limit: 20, window: '1d', layout: 'hash' }),
   log: slidingLog({ limit: 20, window: '1d' }),
-  logs: slidingLogs({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
+  logs: slidingLog({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
 }
 
 test.each(Object.entries(ALL))('%s: a limiter that has only blocked a key can be unblocked', async (name, policy) => {

@@ -1,6 +1,7 @@
 // A strict TypeScript program of the modules that run on any platform, without types of Node or of the web.
-import { gcra, MemoryStore, RateLimiter as Native, rateLimitHeaders } from 'tollgate'
+import { gcra, MemoryStore, RateLimiter as Native } from 'tollgate'
 import { OutgoingClient } from 'tollgate/client'
+import { type HeaderForm, rateLimitHeaders } from 'tollgate/headers'
 import { TestClock } from 'tollgate/testing'
 import { concurrency, type Permit, RateLimiter, type RedisClient, RedisStore } from 'tollgate/wasm'
 
@@ -11,4 +12,7 @@ export const overClient = (given: RedisClient) => RedisStore.from(given)
 
 const permits = new RateLimiter(concurrency({ limit: 1 }))
 export const permit: Permit = await permits.acquire('a')
-export const headers: { readonly [name: string]: string } = rateLimitHeaders(native, await native.take('a'))
+const form: HeaderForm = 'draft-8'
+export const headers: { readonly [name: string]: string } = rateLimitHeaders(native, await native.take('a'), {
+  headers: form,
+})

@@ -14,6 +14,7 @@ import {
   RedisStore,
   type RedisStoreOptions,
   type StoreWarning,
+  slidingLog,
   tiers,
 } from '../../../ts/index.js'
 import { rejectionOf } from '../../failure.js'
@@ -27,7 +28,7 @@ const redis = openedRedis()
 
 /** A private store with a limiter, and the store's warnings. */
 function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { url: redis.server.url }) {
-  const store = new RedisStore({ commandTimeoutMs: PATIENT_MS, ...options })
+  const store = new RedisStore({ commandTimeout: PATIENT_MS, ...options })
   const warnings: StoreWarning[] = []
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && warnings.push(warning))
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
@@ -76,9 +77,17 @@ test('different numbers under one prefix warn both limiters, once, with the shar
   await Promise.all([old, next, same].map(({ store }) => store.close()))
 })
 
-test('another algorithm, and several policies', async () => {
-  const one = opened(fixedWindow({ limit: 100, window: '1h' }), 'algorithm')
-  const other = opened(gcra({ limit: 100, period: '1h' }), 'algorithm')
+test.each<[string, Policy, Policy]>([
+  ['another algorithm', fixedWindow({ limit: 100, window: '1h' }), gcra({ limit: 100, period: '1h' })],
+  [
+    'one limit, and several',
+    slidingLog({ limit: 9, window: '1h' }),
+    slidingLog({ limits: { hour: { limit: 9, window: '1h' } } }),
+  ],
+])('%s', async (name, first, second) => {
+  const prefix = name.replaceAll(/\W+/g, '-')
+  const one = opened(first, prefix)
+  const other = opened(second, prefix)
   await registered(one)
   await registered(other)
   await waitForWarnings(other.warnings)
@@ -156,10 +165,10 @@ test.each(Object.entries(FIRST_CALLS))('a first call of %s registers the policie
 // promise: policies-differ
 test('permits register their policies, and `ready` then sees other algorithms', async () => {
   const store = new RedisStore(redis.server.url)
-  const limiter = new RateLimiter(concurrency({ limit: 2, expires: '10s' }), { store, prefix: 'permits' })
+  const limiter = new RateLimiter(concurrency({ limit: 2, ttl: '10s' }), { store, prefix: 'permits' })
   const permit = await limiter.acquire('key')
   await until('the policies are registered', async () => (await texts('permits')).length === 1)
-  expect(await texts('permits')).toEqual(['default: concurrency expires=10s limit=2'])
+  expect(await texts('permits')).toEqual(['default: concurrency limit=2 ttl=10s'])
   const other = opened(gcra({ limit: 100, period: '1m' }), 'permits')
   expect((await rejectionOf(other.limiter.ready())).code).toBe('INVALID_POLICY')
   if (permit.allowed) {
@@ -171,10 +180,10 @@ test('permits register their policies, and `ready` then sees other algorithms', 
 test('a rule for bans is registered, and a limiter without it causes no warning', async () => {
   const policy = gcra({ limit: 100, period: '1m' })
   const store = new RedisStore(redis.server.url)
-  const ban = { after: 5, within: '10m', for: ['1h', '1d'] } as const
+  const ban = { after: 5, period: '10m', for: ['1h', '1d'] } as const
   const banning = new RateLimiter(policy, { store, prefix: 'bans', ban })
   await registered({ limiter: banning })
-  const text = 'default: gcra limit=100 period=1m; ~ban: after=5 within=10m for=1h,1d forget=1d'
+  const text = 'default: gcra limit=100 period=1m; ~ban: after=5 period=10m for=1h,1d ttl=1d'
   await until('the policies are registered', async () => (await texts('bans')).join() === text)
   const plain = opened(policy, 'bans')
   await plain.limiter.ready()

@@ -17,7 +17,6 @@ function casesOf({
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 }) {
@@ -33,8 +32,8 @@ function casesOf({
     slidingWindow: [slidingWindow({ limit: 20, window: '1s', buckets: 7 }), 6, 200],
     slidingCounter: [slidingCounter({ limit: 30, window: '1s' }), 7, 150],
     slidingLog: [slidingLog({ limit: 20, window: '1s' }), 6, 200],
-    slidingLogs: [
-      slidingLogs({ limits: { fast: { limit: 6, window: '100ms' }, slow: { limit: 20, window: '1s' } } }),
+    'slidingLog-limits': [
+      slidingLog({ limits: { fast: { limit: 6, window: '100ms' }, slow: { limit: 20, window: '1s' } } }),
       4,
       80,
     ],

@@ -8,15 +8,18 @@ import type {
   LeakyBucketOptions,
   Policy,
   SlidingCounterOptions,
+  SlidingLogLimitsOptions,
   SlidingLogOptions,
-  SlidingLogsOptions,
   SlidingWindowOptions,
   TokenBucketOptions,
 } from 'tollgate/wasm'
 import { type FieldLeaf, type FieldsFor, type FieldTree, type FormField, leavesOf } from './fields.js'
 
-/** The name of an algorithm that decides by time, and of the function that creates its policies. */
-export type AlgorithmName = Exclude<Policy['algorithm'], 'concurrency'>
+/** The name of a function that creates policies which decide by time. */
+type FunctionName = Exclude<Policy['algorithm'], 'concurrency'>
+
+/** The name of a form: that of the function, and of a variant of its options. */
+export type AlgorithmName = FunctionName | 'slidingLog-limits'
 
 /** An algorithm with its form. */
 export interface AlgorithmForm {
@@ -130,7 +133,7 @@ export const ALGORITHMS = {
       countRefused: COUNT_REFUSED,
     },
   ),
-  slidingLogs: algorithm<SlidingLogsOptions>(
+  'slidingLog-limits': algorithm<SlidingLogLimitsOptions>(
     'Keeps several limits over one log.',
     'each limit, in any time of its own window’s length',
     {
@@ -142,6 +145,11 @@ export const ALGORITHMS = {
 
 /** The names of all algorithms. */
 export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as readonly AlgorithmName[]
+
+/** The function that creates the policies of a form. */
+export function functionOf(name: AlgorithmName): FunctionName {
+  return name.replace(/-.*/, '') as FunctionName
+}
 
 /** Whether an algorithm has this name. */
 export function isAlgorithm(name: string): name is AlgorithmName {

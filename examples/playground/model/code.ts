@@ -1,5 +1,5 @@
 /** Generates the program that enforces a policy, for copying. */
-import { ALGORITHMS } from './algorithms.js'
+import { ALGORITHMS, functionOf } from './algorithms.js'
 import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
@@ -12,12 +12,13 @@ const MAX_OBJECT = 38
 /** TypeScript for an application with one process. */
 export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
   const options = optionsFrom(ALGORITHMS[algorithm].tree, values)
-  const imported = [algorithm, 'RateLimiter'].toSorted((one, other) =>
+  const name = functionOf(algorithm)
+  const imported = [name, 'RateLimiter'].toSorted((one, other) =>
     one.toLowerCase().localeCompare(other.toLowerCase(), 'en'),
   )
   return `import { ${imported.join(', ')} } from 'tollgate'
 
-const limiter = ${limiterOf(algorithm, options)}
+const limiter = ${limiterOf(name, options)}
 
 const decision = await limiter.take('user:42'${cost === 1 ? '' : `, ${cost}`})
 if (!decision.allowed) {
@@ -26,11 +27,11 @@ if (!decision.allowed) {
 `
 }
 
-function limiterOf(algorithm: string, options: Record<string, unknown>): string {
-  const line = `new RateLimiter(${algorithm}(${literal(options)}))`
+function limiterOf(name: string, options: Record<string, unknown>): string {
+  const line = `new RateLimiter(${name}(${literal(options)}))`
   return 'const limiter = '.length + line.length <= MAX_LINE
     ? line
-    : `new RateLimiter(\n  ${algorithm}(${formatValue(options, '  ')}),\n)`
+    : `new RateLimiter(\n  ${name}(${formatValue(options, '  ')}),\n)`
 }
 
 /** One line if it fits, otherwise one line for each entry. */

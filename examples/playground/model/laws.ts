@@ -46,10 +46,11 @@ export function lawsOf(policy: Policy): readonly Law[] {
     case 'slidingCounter':
       return [window(policy.window, policy.limit, 2 * policy.limit - 1)]
     case 'slidingWindow':
-    case 'slidingLog':
       return [window(policy.window, policy.limit)]
-    case 'slidingLogs':
-      return Object.entries(policy.limits).map(([name, one]) => ({ name, ...window(one.window, one.limit) }))
+    case 'slidingLog':
+      return 'limits' in policy
+        ? Object.entries(policy.limits).map(([name, one]) => ({ name, ...window(one.window, one.limit) }))
+        : [window(policy.window, policy.limit)]
     case 'calendarWindow':
       return [
         {

@@ -1,6 +1,6 @@
 /** The card of one policy. */
 import { useRef } from 'preact/hooks'
-import { ALGORITHM_NAMES, ALGORITHMS, isAlgorithm } from '../model/algorithms.js'
+import { ALGORITHM_NAMES, ALGORITHMS, functionOf, isAlgorithm } from '../model/algorithms.js'
 import { codeOf } from '../model/code.js'
 import type { PolicyResult, TrafficSummary } from '../model/messages.js'
 import type { RunResult } from '../model/run.js'
@@ -39,7 +39,7 @@ export function PolicyCard(props: PolicyCardProps) {
     last.current = { algorithm, outcome: result.outcome }
   }
   const outcome = last.current?.algorithm === algorithm ? last.current.outcome : undefined
-  const link = docsLink(`algorithms#${algorithm}`)
+  const link = docsLink(`algorithms#${functionOf(algorithm)}`)
   return (
     <section class="card" id={`${id}-form`} aria-labelledby={`${id}-title`} data-policy={index}>
       <header>

@@ -6,7 +6,6 @@ import {
   leakyBucket,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tokenBucket,
 } from 'tollgate'
@@ -35,8 +34,8 @@ export const POLICIES = [
   ),
   line('slidingCounter', true, (limit, window) => slidingCounter({ limit, window })),
   line('slidingLog', false, (limit, window) => slidingLog({ limit, window })),
-  line('slidingLogs, of two', false, (limit, window) =>
-    slidingLogs({ limits: { short: { limit: limit - 1, window: '1s' }, long: { limit, window } } }),
+  line('slidingLog, of two', false, (limit, window) =>
+    slidingLog({ limits: { short: { limit: limit - 1, window: '1s' }, long: { limit, window } } }),
   ),
   line('leakyBucket', true, (limit, window) => leakyBucket({ capacity: limit, leak: { units: limit, every: window } })),
   line('tokenBucket', true, (limit, window) =>

@@ -22,7 +22,7 @@ interface LimitNumbers {
 export function limitNumbersOf({ limits, policies, isSingle }: PolicySet): readonly LimitNumbers[] {
   return limits.map(({ name, policy: index }) => {
     const { name: policyName, policy } = policies[index] as PolicyEntry
-    // Among several policies a limit of slidingLogs is named `policy.limit`.
+    // Among several policies a limit of a slidingLog is named `policy.limit`.
     const own = isSingle ? name : name.slice(policyName.length + 1)
     return { name, limit: mainNumberOf(policy, own), capacity: largestCostOf(policy, own) }
   })

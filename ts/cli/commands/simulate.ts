@@ -59,7 +59,7 @@ A policy is the name of an algorithm's function and its options, as in docs/algo
 written as a rate:
   gcra limit=100 period=1m burst=20          fixedWindow limit=100 window=1m
   tokenBucket capacity=50 refill=10/1s       slidingWindow limit=100 window=1m
-  leakyBucket capacity=50 leak=10/1s         slidingLogs limits.burst=10/1s limits.day=1000/1d
+  leakyBucket capacity=50 leak=10/1s         slidingLog limits.burst=10/1s limits.day=1000/1d
   calendarWindow limit=5000 every=day timeZone=Europe/Berlin
 
 Examples:

@@ -22,7 +22,7 @@ export interface KeyState {
   readonly policy: string
   readonly algorithm: Policy['algorithm']
   /** The layout of the state, for algorithms with several layouts. */
-  readonly layout?: 'interval' | 'list' | 'hash'
+  readonly layout?: 'interval' | 'list' | 'hash' | 'limits'
   readonly key: string
   /** The key dimension that the policy counts by, if it is known. */
   readonly dimension?: string

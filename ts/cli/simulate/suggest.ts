@@ -1,7 +1,7 @@
 import { TollgateError } from '../../api/error.js'
 import { engine } from '../../backends/addon.js'
 import { compilePolicy } from '../../backends/compile-policies.js'
-import { ALGORITHMS, type Policy, policyOf } from '../../policies/policy.js'
+import { mainOptionOf, type Policy, policyOf } from '../../policies/policy.js'
 import { asUsageError, usageError } from '../failure.js'
 import type { LimiterPolicies, PolicyFactory } from '../policies.js'
 import { formatPolicyText } from '../policy-text.js'
@@ -59,17 +59,13 @@ export interface PolicyCandidate extends LimiterPolicies {
 /** The options that keep their ratio to a policy's main number, if it has them. */
 const SCALED = ['burst', 'refill.tokens', 'initial', 'debt', 'leak.units']
 
-function mainOptionOf(algorithm: string): string | undefined {
-  return Object.hasOwn(ALGORITHMS, algorithm) ? ALGORITHMS[algorithm as Policy['algorithm']].mainOption : undefined
-}
-
 export function lacksNumber(options: { readonly algorithm: string }): boolean {
-  const main = mainOptionOf(options.algorithm)
+  const main = mainOptionOf(options)
   return main !== undefined && !(main in options)
 }
 
 export const withoutNumber: PolicyFactory = (options, where) => {
-  const main = mainOptionOf(options.algorithm)
+  const main = mainOptionOf(options)
   const shape = main === undefined || !lacksNumber(options) ? options : { ...options, [main]: 1 }
   return asUsageError(where, () => policyOf(shape, 'the policy'))
 }
@@ -91,10 +87,10 @@ export function scaled(shape: PolicyShape, main: number): Policy {
   return policyOf({ algorithm, ...options })
 }
 
-function searchedOption({ algorithm }: PolicyShape): string {
-  const name = mainOptionOf(algorithm)
+function searchedOption(shape: PolicyShape): string {
+  const name = mainOptionOf(shape)
   if (name === undefined) {
-    throw usageError(`--suggest cannot search for several numbers at once, as ${algorithm} has them`)
+    throw usageError(`--suggest cannot search for several numbers at once, as ${shape.algorithm} with limits has them`)
   }
   return name
 }

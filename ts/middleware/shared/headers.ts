@@ -1,5 +1,5 @@
 import type { Decision, PolicyNumbers } from '../../api/decision.js'
-import type { Policy } from '../../policies/policy.js'
+import { limitNamesOf, type Policy } from '../../policies/policy.js'
 import { largestCostOf, unitMsOf, windowMsOf } from '../../policies/window.js'
 import type { HeaderForm } from './header-forms.js'
 
@@ -215,10 +215,10 @@ function limitsOf(
   const indexes = new Map<Policy, number>()
   const entries = Object.entries(policies)
   return entries.map(([name, policy]) => {
-    // The limits of one `slidingLogs` are listed together, in the order of their declaration.
+    // The limits of one `slidingLog` are listed together, in the order of their declaration.
     const index = indexes.get(policy) ?? 0
     indexes.set(policy, index + 1)
-    const logName = policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits)[index] : undefined
+    const logName = limitNamesOf(policy)?.[index]
     return {
       name,
       itemName: itemNameOf(name, entries.length, prefix),

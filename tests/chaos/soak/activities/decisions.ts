@@ -7,7 +7,6 @@ import {
   RateLimiter,
   slidingCounter,
   slidingLog,
-  slidingLogs,
   slidingWindow,
   tiers,
   tokenBucket,
@@ -24,7 +23,7 @@ const ALGORITHMS = {
   hash: slidingWindow({ limit: 10, window: '2s', buckets: 10, layout: 'hash' }),
   counter: slidingCounter({ limit: 10, window: '2s' }),
   log: slidingLog({ limit: 5, window: '2s', countRefused: true }),
-  logs: slidingLogs({ limits: { short: { limit: 3, window: '1s' }, long: { limit: 10, window: '5s' } } }),
+  logs: slidingLog({ limits: { short: { limit: 3, window: '1s' }, long: { limit: 10, window: '5s' } } }),
   bucket: tokenBucket({ capacity: 10, refill: { tokens: 5, every: '1s' }, debt: 5 }),
   interval: tokenBucket({ capacity: 10, refill: { tokens: 5, every: '1s' }, refillMode: 'interval' }),
   leaky: leakyBucket({ capacity: 10, leak: { units: 5, every: '1s' } }),
@@ -73,7 +72,7 @@ export function several(bench: Bench): Activity[] {
       run: async () => {
         await calls.make(bench.kind('takeMany'), () => batch.takeMany(keys()))
         await calls.make(bench.kind('takeUpTo'), () => batch.takeUpTo(bench.key(), 8))
-        await calls.make(bench.kind('isAllowed'), () => batch.isAllowed(bench.key()))
+        await calls.make(bench.kind('tryTake'), () => batch.tryTake(bench.key()))
       },
       close: () => batch.close(),
     },
@@ -140,7 +139,7 @@ export function tiered(bench: Bench): Activity[] {
 /** Refused calls that ban their keys. */
 export function bans(bench: Bench): Activity[] {
   const { store, calls } = bench
-  const ban = { after: 2, within: '2s', for: ['1s', '2s'], forget: '3s' } as const
+  const ban = { after: 2, period: '2s', for: ['1s', '2s'], ttl: '3s' } as const
   const banning = new RateLimiter(gcra({ limit: 2, period: '1s' }), { store, prefix: 'bans', ban })
   const blocking = new RateLimiter(fixedWindow({ limit: 2, window: '1s' }), { store, prefix: 'blocks', blockFor: '1s' })
   return [banning, blocking].map((limiter) => ({

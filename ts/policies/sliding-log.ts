@@ -8,23 +8,21 @@ import {
   policyOptions,
   WINDOW_DEFINITION,
 } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding log policy; made by {@link slidingLog}. Durations are in milliseconds. */
-export interface SlidingLogPolicy<S extends string = string> {
+export interface SlidingLogPolicy {
   readonly algorithm: 'slidingLog'
   readonly limit: number
   readonly window: number
   readonly countRefused: boolean
-  readonly per?: S
 }
 
 /** Several limits over one log; made by {@link slidingLogs}. Durations are in milliseconds. */
-export interface SlidingLogsPolicy<N extends string = string, S extends string = string> {
+export interface SlidingLogsPolicy<N extends string = string> {
   readonly algorithm: 'slidingLogs'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
   readonly precision?: number
-  readonly per?: S
 }
 
 /** The options of {@link slidingLog}. */
@@ -73,7 +71,7 @@ const MAX_LOG_LIMITS = 8
  */
 export function slidingLog<const S extends string = never>(
   options: SlidingLogOptions<S>,
-): SlidingLogPolicy<NoInfer<S>> {
+): Keyed<SlidingLogPolicy, NoInfer<S>> {
   const required = ['limit', 'window'] as const
   const given = policyOptions('slidingLog', arguments, options, required, ['countRefused'])
   const { limit, window, countRefused = false, per } = given
@@ -83,7 +81,7 @@ export function slidingLog<const S extends string = never>(
     window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'slidingLog: countRefused', countRefused),
     ...perOf<S>('slidingLog', per),
-  })
+  }) as Keyed<SlidingLogPolicy, S>
 }
 
 /**
@@ -104,7 +102,7 @@ export function slidingLog<const S extends string = never>(
  */
 export function slidingLogs<const N extends string, const S extends string = never>(
   options: SlidingLogsOptions<N, S>,
-): SlidingLogsPolicy<N, NoInfer<S>> {
+): Keyed<SlidingLogsPolicy<N>, NoInfer<S>> {
   const checked = policyOptions('slidingLogs', arguments, options, ['limits'], ['precision'])
   const limits = limitsOf(checked.limits)
   const policy = {
@@ -113,7 +111,7 @@ export function slidingLogs<const N extends string, const S extends string = nev
     ...perOf<S>('slidingLogs', checked.per),
   } as const
   if (checked.precision === undefined) {
-    return Object.freeze(policy) as SlidingLogsPolicy<N, S>
+    return Object.freeze(policy) as Keyed<SlidingLogsPolicy<N>, S>
   }
   const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', checked.precision)
   for (const [name, { window }] of limits) {
@@ -122,7 +120,7 @@ export function slidingLogs<const N extends string, const S extends string = nev
       throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, checked.precision)
     }
   }
-  return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N, S>
+  return Object.freeze({ ...policy, precision }) as Keyed<SlidingLogsPolicy<N>, S>
 }
 
 type NamedLogLimit = readonly [name: string, limit: { readonly limit: number; readonly window: number }]

@@ -408,6 +408,27 @@ test('a limiter of no stated policies is any with string keys and without tiers'
   expect(never).toBeInstanceOf(Function)
 })
 
+test('a function can be generic in the policies', () => {
+  // In the body the compiler does not know what the policies can do.
+  const take = <P extends Policy | Policies>(limiter: Limiter<P>, key: KeyOf<P>) =>
+    (limiter as unknown as { take(key: KeyOf<P>): Promise<Decision> }).take(key)
+  const never = async (store: RedisStore) => {
+    const rate = gcra({ limit: 1, period: 1 })
+    const parts = {
+      ip: gcra({ limit: 1, period: 1, per: 'ip' }),
+      all: fixedWindow({ limit: 1, window: 1, per: 'global' }),
+    }
+    await take(new RateLimiter(parts), { ip: '1' })
+    await take(new RateLimiter(parts, { store, prefix: 'a' }), { ip: '1' })
+    await take(new RateLimiter(rate), 'a')
+    // @ts-expect-error unknown part
+    await take(new RateLimiter(parts), { user: '1' })
+    // @ts-expect-error the key is a string
+    await take(new RateLimiter(rate), { ip: '1' })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
 test('the keys follow from the policies', () => {
   holds<Equal<KeyOf<GcraPolicy>, string>>()
   holds<Equal<KeyOf<Policy>, string>>()

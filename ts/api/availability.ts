@@ -10,7 +10,7 @@ import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, PolicyIn, WithoutTiers } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
 import type { TokenBucketPolicy } from '../policies/token-bucket.js'
-import type { Allowed, Decision } from './decision.js'
+import type { Decision } from './decision.js'
 import type { AcquireOptions, Permit } from './permit.js'
 import type { OptionArguments, WithTier } from './rate-limiter.js'
 import type { Reservation, ReserveOptions, Settlement } from './reservation.js'
@@ -62,7 +62,7 @@ export type WaitMethod<P> = Either<
     (
       key: KeyOf<P>,
       ...options: OptionArguments<P, WaitOptions & { readonly onTooLong?: 'reject' }>
-    ): Promise<Allowed<LimitNames<P>> & { readonly waitedMs: number }>
+    ): Promise<Extract<Decision<LimitNames<P>>, { readonly allowed: true }> & { readonly waitedMs: number }>
     (key: KeyOf<P>, options: WithTier<P, WaitOptions>): Promise<Decision<LimitNames<P>> & { readonly waitedMs: number }>
   },
   `wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill: use ${UsesConcurrency<P> extends true ? 'acquire(key, { maxWait })' : 'one of these, or take(key)'}`

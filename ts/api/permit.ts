@@ -3,7 +3,7 @@ import { tagOf } from '../input/keys.js'
 import { optionsOf, wholeNumber } from '../input/options.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { TakeOptions } from './call-options.js'
-import type { Allowed, NotAllowed } from './decision.js'
+import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { type AbortSignalLike, signalOf } from './wait.js'
 
@@ -41,7 +41,7 @@ export type Permit<N extends string = string> =
       /** `true`: units are held until they are released. */
       readonly allowed: true
       /** The decision. `refund` does not accept it: release the permit instead. */
-      readonly decision: Allowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: true }>
       /** The units that are held. */
       readonly units: number
       /**
@@ -65,7 +65,7 @@ export type Permit<N extends string = string> =
        * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired, or the mean
        * time for which this process held the latest permits if that is less.
        */
-      readonly decision: NotAllowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: false }>
       /** Does nothing. */
       [Symbol.asyncDispose](): Promise<void>
     }

@@ -7,15 +7,7 @@ import type { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import type { Duration } from '../input/duration.js'
 import type { Policy } from '../policies/policy.js'
-import type {
-  Enforced,
-  KeyOf,
-  LimitNames,
-  Policies,
-  PoliciesByLimit,
-  TierOf,
-  WithoutTiers,
-} from '../policies/policy-set.js'
+import type { Enforced, KeyOf, LimitNames, Policies, PolicyOf, TierOf, WithoutTiers } from '../policies/policy-set.js'
 import type {
   AcquireMethod,
   EmbeddedOnly,
@@ -84,6 +76,8 @@ export interface RedisRateLimiterOptions extends Omit<RateLimiterOptions, 'store
   readonly prefix: string
 }
 
+declare const ENFORCED: unique symbol
+
 /** A key that is a string, or some of its parts. `global: true` selects a policy that counts all calls together. */
 type SomeOf<K> = K extends string
   ? K
@@ -115,16 +109,19 @@ type SomeOf<K> = K extends string
  */
 export interface RateLimiter<P extends Enforced = Policy | Policies> {
   /** The policies, by the names that decisions use; with tiers those of the first tier. */
-  readonly policies: PoliciesByLimit<P>
+  readonly policies: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> }
 
   /** The prefix from the options; `undefined` for a limiter on the embedded store without one. */
   readonly prefix: string | undefined
+
+  /** Only a type, by which TypeScript infers `P` of a generic function. No limiter has the property. */
+  readonly [ENFORCED]?: P
 
   /** Where its counts are: in this process, or in Redis for all processes. */
   readonly storeKind: 'embedded' | 'redis'
 
   /** The {@link RateLimiter.policies} of each tier; without tiers an empty object. */
-  readonly tiers: { readonly [Tier in TierOf<P>]: PoliciesByLimit<P> }
+  readonly tiers: { readonly [Tier in TierOf<P>]: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> } }
 
   /**
    * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has
@@ -375,7 +372,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
 export interface EmbeddedRateLimiter<P extends Enforced = Policy | Policies> extends RateLimiter<P> {
   // Repeated as the first property: its mapped type makes the compiler compare the members of two limiters, not their
   // type arguments.
-  readonly policies: PoliciesByLimit<P>
+  readonly policies: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> }
 
   /** {@link RateLimiter.take} without a promise. @throws {TollgateError} As `take` rejects. */
   readonly takeSync: SyncMethod<P>

@@ -12,7 +12,7 @@ import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import { durationUsOf, unitsOf } from './call-options.js'
-import type { Allowed, Decision, NotAllowed } from './decision.js'
+import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
@@ -43,7 +43,7 @@ export type Reservation<N extends string = string> =
       /** `true`: the units are charged, and are settled when the actual cost is known. */
       readonly allowed: true
       /** The decision. `refund` does not accept it: settle the reservation instead. */
-      readonly decision: Allowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: true }>
       /**
        * Identifies the reservation for `settle` of a limiter in any process: letters, digits, `-` and `_`. It
        * contains the key in readable form. Settle only ids from a source that you trust: a changed one can refund
@@ -90,7 +90,7 @@ export type Reservation<N extends string = string> =
       /** `false`: nothing was charged, so there is nothing to settle. */
       readonly allowed: false
       /** The refusal, with its reason and `retryAfterMs`. */
-      readonly decision: NotAllowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: false }>
     }
 
 // These two are not exported, so that the types that a program infers do not name them.
@@ -99,7 +99,7 @@ export type Reservation<N extends string = string> =
 type Extension<N extends string = string> =
   | {
       readonly extended: true
-      readonly decision: Allowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: true }>
       /** The units of the reservation now. */
       readonly units: number
       /** The new time from which the reservation cannot be settled. */
@@ -109,7 +109,7 @@ type Extension<N extends string = string> =
       readonly extended: false
       /** The units do not fit, or the key is blocked. The reservation stays as it was. */
       readonly reason: 'refused'
-      readonly decision: NotAllowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: false }>
     }
   | {
       readonly extended: false

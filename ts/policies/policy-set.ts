@@ -58,8 +58,8 @@ type NamesOf<P> =
 
 type QualifiedNames<Name extends string, P> = P extends SlidingLogsPolicy<infer L> ? `${Name}.${L}` : Name
 
-/** The policies by limit name. The limits of a `slidingLogs` share one policy. */
-export type PoliciesByLimit<P> = { readonly [Name in LimitNames<P>]: PolicyNamed<WithoutTiers<P>, Name> }
+/** The policy of a limit. The limits of a `slidingLogs` share one policy. */
+export type PolicyOf<P, Limit> = PolicyNamed<WithoutTiers<P>, Limit>
 
 type PolicyNamed<P, Limit> = P extends Policy
   ? P

@@ -37,7 +37,7 @@ export class DrivenTime implements TimerClock {
 
   /** A store on the server, by this clock. */
   store(options: Partial<RedisStoreOptions> = {}): RedisStore {
-    return this.drive(new RedisStore({ url: this.#server.url, commandTimeoutMs: TIMEOUT_MS, ...options }))
+    return this.drive(new RedisStore({ url: this.#server.url, commandTimeout: TIMEOUT_MS, ...options }))
   }
 
   /** Lets a store's limiters wait, and end what they hold themselves, by this clock. For those that are made later. */

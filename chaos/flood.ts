@@ -61,7 +61,7 @@ const AWAY: readonly string[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT']
 export async function floodedWhileDown(options: RedisStoreOptions, begin: () => Promise<unknown>): Promise<Row> {
   const broken: string[] = []
   const delay = new LoopDelay()
-  const store = new RedisStore({ commandTimeoutMs: TIMEOUT_MS, ...options })
+  const store = new RedisStore({ commandTimeout: TIMEOUT_MS, ...options })
   const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'flood' })
   delay.start()
   const first = await flood(limiter, FLOOD)
@@ -127,7 +127,7 @@ export async function closedInTrouble(options: RedisStoreOptions, troubles: read
   delay.start()
   const before = sockets()
   for (const { name, begin, end } of troubles) {
-    const store = new RedisStore({ commandTimeoutMs: TIMEOUT_MS, ...options })
+    const store = new RedisStore({ commandTimeout: TIMEOUT_MS, ...options })
     const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'close' })
     await until('the store answers', () => limiter.ready().then(() => true))
     await begin()

@@ -104,7 +104,7 @@ export async function withLoad(
   }
   const { timeoutMs = TIMEOUT_MS, isDownAtFirst = false } = setting
   const before = sockets()
-  const store = new RedisStore({ commandTimeoutMs: timeoutMs, ...setting.options })
+  const store = new RedisStore({ commandTimeout: timeoutMs, ...setting.options })
   const delay = new LoopDelay()
   const load = new Load(store, delay, { timeoutMs })
   const healthy = () => load.mark()

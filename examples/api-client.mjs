@@ -13,7 +13,7 @@ const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
 // A burst of 1 spaces requests evenly. Over Redis, all processes take their slots from one queue.
 const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store, prefix: 'out' })
-const client = new OutgoingClient({ limiter: pacer, maxWaitMs: 10_000, retries: 10 })
+const client = new OutgoingClient({ limiter: pacer, maxWait: '10s', retries: 10 })
 
 /** GETs a URL at its slot. Rejects if the slot is more than ten seconds away. */
 async function get(url, { signal }) {

@@ -38,7 +38,7 @@ app.post('/complete', async (req, res) => {
   // answer should not need the units of a long one, so the rest is reserved during the answer.
   const prompted = countTokens(prompt)
   const first = prompted + Math.min(maxTokens, PART)
-  const reservation = await tokens.reserve(customerOf(req), first, { expiresIn: '1m' })
+  const reservation = await tokens.reserve(customerOf(req), first, { ttl: '1m' })
   if (!reservation.allowed) {
     const { policy, limit, retryAfterMs } = reservation.decision
     // The request is above the limit at any time: waiting does not help.

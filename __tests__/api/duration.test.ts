@@ -77,18 +77,18 @@ test.each([
 
 test('options in milliseconds also take durations', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
-  await limiter.wait('a', { maxWaitMs: '1 minute' })
-  await expect(limiter.wait('a', { maxWaitMs: '1 minute' })).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
+  await limiter.wait('a', { maxWait: '1 minute' })
+  await expect(limiter.wait('a', { maxWait: '1 minute' })).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
   const calls = new RateLimiter(concurrency({ limit: 1 }))
   await calls.acquire('a')
-  expect((await calls.acquire('a', { maxWaitMs: '20ms' })).allowed).toBe(false)
+  expect((await calls.acquire('a', { maxWait: '20ms' })).allowed).toBe(false)
   await calls.close()
   const unreachable = 'redis://localhost:1'
-  const store = new RedisStore({ url: unreachable, connectTimeoutMs: '1s', commandTimeoutMs: '20 ms' })
+  const store = new RedisStore({ url: unreachable, connectTimeout: '1s', commandTimeout: '20 ms' })
   const remote = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'durations' })
   await expect(remote.take('a')).rejects.toMatchObject({ charged: false })
   await store.close()
-  expect(() => new RedisStore({ url: unreachable, commandTimeoutMs: '1.5ms' })).toThrow(
-    'commandTimeoutMs must be a whole number from 1 to',
+  expect(() => new RedisStore({ url: unreachable, commandTimeout: '1.5ms' })).toThrow(
+    'commandTimeout must be a whole number from 1 to',
   )
 })

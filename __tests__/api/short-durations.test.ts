@@ -49,7 +49,7 @@ test.each(MODULES)('one warning for each option of each function: %s', async (mo
     for (const key of ['a', 'b']) {
       await limiter.block(key, 30)
       await limiter.override(key, { period: 10 }, { ttl: 7 })
-      await limiter.reserve(key, 1, { expiresIn: 60 })
+      await limiter.reserve(key, 1, { ttl: 60 })
     }
     const bucket = new RateLimiter({ a: tokenBucket({ capacity: 1, refill: { tokens: 1, every: '1h' } }) })
     await bucket.override('a', { a: { refill: { every: 5 } } }, { ttl: '1m' })`
@@ -65,7 +65,7 @@ test.each(MODULES)('one warning for each option of each function: %s', async (mo
     of('block: duration', 30),
     of('override: period', 10),
     of('override: ttl', 7),
-    of('reserve: expiresIn', 60),
+    of('reserve: ttl', 60),
     of('override: a.refill.every', 5),
   ])
 })

@@ -97,7 +97,7 @@ test('invalid code does not compile', () => {
     // @ts-expect-error unknown calendar unit
     calendarWindow({ limit: 1, every: 'year' })
     // @ts-expect-error a ban has a length
-    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, within: '1m' } })
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, period: '1m' } })
     // @ts-expect-error unknown unit
     new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5 fortnights' })
     // @ts-expect-error not a store
@@ -258,7 +258,7 @@ test('only numbers can be overridden, and only with a ttl', () => {
 test('only a limiter whose policies are all rates can wait', () => {
   const never = async (policy: Policy, store: RedisStore) => {
     const bucket = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } })
-    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWaitMs: 5, signal: AbortSignal.timeout(5) })
+    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWait: 5, signal: AbortSignal.timeout(5) })
     holds<Equal<typeof one.waitedMs, number>>()
     holds<Equal<typeof one.policy, 'default'>>()
     holds<Equal<typeof one.allowed, true>>()
@@ -279,7 +279,7 @@ test('only a limiter whose policies are all rates can wait', () => {
     // @ts-expect-error missing part
     await two.wait({ ip: '1' })
     // @ts-expect-error unknown option
-    await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
+    await two.wait({ ip: '1', user: 'ann' }, { maxWaitMs: 5 })
     // @ts-expect-error a window is not a rate
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
     // @ts-expect-error a calendar window is not a rate
@@ -329,7 +329,7 @@ test('operations have the documented result types', async () => {
 
 test('a reservation narrows on allowed, and a settlement on settled', () => {
   const never = async (limiter: Limiter<{ readonly a: GcraPolicy; readonly b: FixedWindowPolicy }>) => {
-    const reservation = await limiter.reserve('a', 5, { expiresIn: '2m', tag: 'b' })
+    const reservation = await limiter.reserve('a', 5, { ttl: '2m', tag: 'b' })
     holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
     if (reservation.allowed) {
       holds<Equal<typeof reservation, Extract<Reservation<'a' | 'b'>, { readonly allowed: true }>>>()

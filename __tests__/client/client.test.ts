@@ -113,7 +113,7 @@ describe('the queue', () => {
     const held = await limiter.acquire('k', { cost: 4 })
     const order: string[] = []
     const call = (name: string, cost: number, priority: number) => {
-      return api.schedule(() => void order.push(name), { cost, priority, maxWaitMs: 10_000 })
+      return api.schedule(() => void order.push(name), { cost, priority, maxWait: 10_000 })
     }
     const calls = Array.from({ length: 70 }, (_, index) => call(`low ${index}`, 1, 0))
     await pass(100)
@@ -160,9 +160,9 @@ describe('the queue', () => {
 
   test('gives up a call that waits behind others for too long', async () => {
     const limiter = limiterOf(concurrency({ limit: 1 }))
-    const api = new OutgoingClient({ clock, limiter, key: 'k', maxWaitMs: 1_000 })
+    const api = new OutgoingClient({ clock, limiter, key: 'k', maxWait: 1_000 })
     const long = api.schedule(() => clock.sleep('3s'))
-    const waiting = Promise.allSettled([api.schedule(() => {}), api.schedule(() => {}, { maxWaitMs: 5_000 })])
+    const waiting = Promise.allSettled([api.schedule(() => {}), api.schedule(() => {}, { maxWait: 5_000 })])
     await pass(4_000)
     await long
     expect(await waiting).toMatchObject([
@@ -358,7 +358,7 @@ describe('signals of running calls', () => {
   })
 
   test('a permit that is about to be lost aborts its call', async () => {
-    const limiter = limiterOf(concurrency({ limit: 1, expires: '1s' }))
+    const limiter = limiterOf(concurrency({ limit: 1, ttl: '1s' }))
     const api = new OutgoingClient({ clock, limiter, key: 'k' })
     const call = api.schedule(
       ({ signal }) =>
@@ -405,7 +405,7 @@ describe('close', () => {
     )
     const waiting = api.schedule(() => {}).catch((error: unknown) => error)
     await pass(10)
-    const closing = api.close({ timeoutMs: 1_000 })
+    const closing = api.close({ timeout: 1_000 })
     await pass(1_000)
     await closing
     expect(await waiting).toMatchObject({ code: 'CLOSED' })
@@ -424,7 +424,7 @@ describe('close', () => {
       .schedule(async () => new Response(null, { status: 502 }), { isIdempotent: true })
       .catch((error: unknown) => error)
     await pass(10)
-    const closing = api.close({ timeoutMs: 100 })
+    const closing = api.close({ timeout: 100 })
     await pass(100)
     await closing
     expect(await call).toMatchObject({ code: 'CLOSED' })

@@ -91,7 +91,7 @@ test('a result whose headers throw reaches the caller, and frees its permit', as
   expect(await api.schedule(() => 'next')).toBe('next')
 })
 
-describe('attemptTimeoutMs', () => {
+describe('attemptTimeout', () => {
   /** Ends with its signal only, the first `slow` times. */
   const slowFor = (slow: number) => {
     return jest.fn(({ signal, attempt }: { readonly signal: AbortSignal; readonly attempt: number }) => {
@@ -102,7 +102,7 @@ describe('attemptTimeoutMs', () => {
   }
 
   test('an attempt that takes longer is aborted; an idempotent call is sent again', async () => {
-    const api = clientOf({ attemptTimeoutMs: 2_000, retries: { limit: 2, minDelay: '100ms' } })
+    const api = clientOf({ attemptTimeout: 2_000, retries: { limit: 2, minDelay: '100ms' } })
     const run = slowFor(1)
     const call = api.schedule(anything(run), { isIdempotent: true })
     await pass(1_990)
@@ -113,19 +113,19 @@ describe('attemptTimeoutMs', () => {
 
   test('another call rejects with ATTEMPT_TIMEOUT, which tells that it has run', async () => {
     const api = clientOf()
-    const call = api.schedule(anything(slowFor(1)), { attemptTimeoutMs: '1s' }).catch((error: unknown) => error)
+    const call = api.schedule(anything(slowFor(1)), { attemptTimeout: '1s' }).catch((error: unknown) => error)
     await pass(1_000)
     expect(await call).toMatchObject({
       code: 'ATTEMPT_TIMEOUT',
       attempts: 1,
-      message: 'attempt 1 took longer than attemptTimeoutMs of 1000',
+      message: 'attempt 1 took longer than attemptTimeout of 1000 ms',
     })
     expect(clock.timerCount).toBe(0)
   })
 
   test('a function that ignores its signal keeps its permit until it ends', async () => {
     const limiter = limiterOf(concurrency({ limit: 1 }))
-    const api = clientOf({ limiter, attemptTimeoutMs: 1_000 })
+    const api = clientOf({ limiter, attemptTimeout: 1_000 })
     const call = api.schedule(() => clock.sleep('3s')).catch((error: unknown) => error)
     await pass(1_000)
     expect(await call).toMatchObject({ code: 'ATTEMPT_TIMEOUT' })

@@ -11,7 +11,7 @@ test.each<readonly [object, string]>([
   [{ limiter: 'api' }, 'limiter must be a RateLimiter, got "api"'],
   [{ limiter, maxQueue: 5 }, 'OutgoingClient has no option "maxQueue"; did you mean "maxQueued"?'],
   [{ limiter, maxQueued: 0 }, 'maxQueued must be a whole number from 1 to 2^53 - 1, got 0'],
-  [{ limiter, maxWaitMs: '2d' }, 'maxWaitMs must be a whole number from 0 to 86400000 milliseconds, got "2d"'],
+  [{ limiter, maxWait: '2d' }, 'maxWait must be a whole number from 0 to 86400000 milliseconds, got "2d"'],
   [{ limiter, retries: -1 }, 'retries.limit must be a whole number from 0 to 100, got -1'],
   [{ limiter, retries: { max: 3 } }, 'retries has no option "max"'],
   [{ limiter, retries: { minDelay: '1m' } }, 'retries.maxDelay must be at least minDelay and at most a day, got "30s"'],
@@ -19,7 +19,8 @@ test.each<readonly [object, string]>([
   [{ limiter, retries: { budget: 0 } }, 'retries.budget must be a number above 0, or false, got 0'],
   [{ limiter, retries: { budget: true } }, 'retries.budget must be a number above 0, or false, got true'],
   [{ limiter, ageing: '2d' }, 'ageing must be from a millisecond to a day, got "2d"'],
-  [{ limiter, attemptTimeoutMs: 0 }, 'attemptTimeoutMs must be a whole number from 1 to 86400000 milliseconds, got 0'],
+  [{ limiter, attemptTimeout: 0 }, 'attemptTimeout must be a whole number from 1 to 86400000 milliseconds, got 0'],
+  [{ limiter, attemptTimeoutMs: 5 }, 'OutgoingClient has no option "attemptTimeoutMs"; did you mean "attemptTimeout"?'],
   [{ limiter, refusalOf: '1s' }, 'refusalOf must be a function, got "1s"'],
   [{ limiter, shouldRetry: true }, 'shouldRetry must be a function, got true'],
   [{ limiter, pauseWhenEmpty: 1 }, 'pauseWhenEmpty must be true or false, got 1'],
@@ -38,12 +39,13 @@ const api = new OutgoingClient({ limiter, key: 'k' })
 
 test.each<readonly [object, string, string]>([
   [{ prio: 1 }, 'INVALID_OPTION', 'schedule has no option "prio"'],
+  [{ maxWaitMs: 5 }, 'INVALID_OPTION', 'schedule has no option "maxWaitMs"; did you mean "maxWait"?'],
   [{ priority: 101 }, 'INVALID_OPTION', 'priority must be a whole number from -100 to 100, got 101'],
   [{ cost: 0 }, 'INVALID_COST', 'cost must be a whole number from 1'],
-  [{ maxWaitMs: -1 }, 'INVALID_OPTION', 'maxWaitMs must be a whole number from 0'],
+  [{ maxWait: -1 }, 'INVALID_OPTION', 'maxWait must be a whole number from 0'],
   [{ signal: 'stop' }, 'INVALID_OPTION', 'signal must be an AbortSignal'],
   [{ isIdempotent: 'yes' }, 'INVALID_OPTION', 'isIdempotent must be true or false'],
-  [{ attemptTimeoutMs: '2d' }, 'INVALID_OPTION', 'attemptTimeoutMs must be a whole number from 1'],
+  [{ attemptTimeout: '2d' }, 'INVALID_OPTION', 'attemptTimeout must be a whole number from 1'],
   [{ shouldRetry: 1 }, 'INVALID_OPTION', 'shouldRetry must be a function, got 1'],
   [{ tier: 'pro' }, 'INVALID_OPTION', 'tier'],
   [{ key: '' }, 'INVALID_KEY', 'key'],
@@ -65,7 +67,9 @@ test('a key is required, and so is a function', async () => {
   expect(failureOf(() => api.wrap(anything('run'))).message).toBe('run must be a function, got "run"')
   expect(failureOf(() => api.on(anything('done'), () => {})).message).toContain('event must be one of start, end')
   expect(failureOf(() => api.on('end', anything(7))).message).toBe('listener must be a function, got 7')
-  expect((await rejectionOf(api.close(anything({ timeout: 5 })))).message).toContain('close has no option "timeout"')
+  expect((await rejectionOf(api.close(anything({ timeoutMs: 5 })))).message).toContain(
+    'close has no option "timeoutMs"; did you mean "timeout"?',
+  )
   expect(api.status().isClosed).toBe(false)
 })
 

@@ -15,7 +15,7 @@ const clientOf = (options: Partial<ClientOptions> = {}) => {
 describe('ageing', () => {
   /** When a call of priority 0 starts behind a stream of calls of priority 10 that use the whole rate. */
   async function startOfLow(options: Partial<ClientOptions>): Promise<number | undefined> {
-    const api = clientOf({ ...options, maxWaitMs: '10m' })
+    const api = clientOf({ ...options, maxWait: '10m' })
     await api.schedule(() => {})
     const began = clock.now()
     let startedAt: number | undefined
@@ -79,7 +79,7 @@ describe('many waiting calls', () => {
     const waitsSince = clock.now()
     for (let sequence = 0; sequence < 100_000; sequence++) {
       const rank = (sequence * 7_919) % 201
-      const call = { cost: 1, signal: controller.signal, maxWaitMs: 60_000, waitsSince, sequence, rank }
+      const call = { cost: 1, signal: controller.signal, maxWait: 60_000, waitsSince, sequence, rank }
       calls.add(anything(call))
     }
     const first = calls.first(3).map(({ rank, sequence }) => [rank, sequence])
@@ -174,7 +174,7 @@ describe('the end of a pause', () => {
     const api = clientOf({ limiter, retries: 0 })
     await api.schedule(refused)
     await pass(10)
-    const waiting = api.schedule(() => 'waiting', { maxWaitMs: '2h' })
+    const waiting = api.schedule(() => 'waiting', { maxWait: '2h' })
     await expect(api.schedule(() => {})).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })
     await limiter[end]('k')
     await pass(5_010)
@@ -199,7 +199,7 @@ describe('the end of a pause', () => {
     const api = clientOf({ limiter, retries: 0 })
     await api.schedule(refused)
     await pass(10)
-    const waiting = api.schedule(() => 'waiting', { maxWaitMs: '2h' })
+    const waiting = api.schedule(() => 'waiting', { maxWait: '2h' })
     api.resume()
     await pass(100)
     expect(api.status().queued).toBe(1)
@@ -246,7 +246,7 @@ describe('close tells', () => {
     })
     await pass(10)
     const waiting = Array.from({ length: 600 }, () => api.schedule(() => {}).catch((error: unknown) => error))
-    const closing = api.close({ timeoutMs: 100 })
+    const closing = api.close({ timeout: 100 })
     await pass(100)
     expect(await closing).toEqual({ notStarted: 600, interrupted: 2 })
     expect(await between).toMatchObject({ code: 'CLOSED', attempts: 1 })
@@ -277,7 +277,7 @@ describe('close tells', () => {
 test.each([50, 200, 1_000])('beside concurrency at least 95 %% of a rate of %d a second are used', async (rate) => {
   const limiter = limiterOf({
     rate: gcra({ limit: rate, period: '1s', burst: 1 }),
-    most: concurrency({ limit: 50, expires: '1m' }),
+    most: concurrency({ limit: 50, ttl: '1m' }),
   })
   const api = clientOf({ limiter, maxQueued: 10_000 })
   let started = 0

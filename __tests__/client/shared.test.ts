@@ -32,7 +32,7 @@ test('a refusal pauses the clients of other processes, and unblock by another pr
   const [own, other, operator] = [limiterOf(policy), limiterOf(policy), limiterOf(policy)] as const
   const clocks = [new TestClock(), new TestClock()] as const
   const refused = new OutgoingClient({ limiter: own, clock: clocks[0], key: 'k', retries: 0 })
-  const waiting = new OutgoingClient({ limiter: other, clock: clocks[1], key: 'k', maxWaitMs: '2h' })
+  const waiting = new OutgoingClient({ limiter: other, clock: clocks[1], key: 'k', maxWait: '2h' })
   let isBlocked = false
   refused.on('block', ({ applied }) => {
     isBlocked = applied === 'store'

@@ -35,7 +35,7 @@ test('calls under a limit or a block of 60 days are refused at once, and set no 
   const api = new OutgoingClient({ limiter, clock, key: 'k' })
   const set = jest.spyOn(clock, 'setTimeout')
   await api.schedule(() => {})
-  const waiting = api.schedule(() => 'day', { maxWaitMs: '1d' })
+  const waiting = api.schedule(() => 'day', { maxWait: '1d' })
   await expect(waiting).rejects.toMatchObject({ code: 'WAIT_TOO_LONG', decision: { status: 'refused' } })
   await limiter.block('k', '60d')
   await expect(api.schedule(() => 'day')).rejects.toMatchObject({ code: 'WAIT_TOO_LONG' })

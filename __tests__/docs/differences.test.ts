@@ -30,7 +30,7 @@ let store: RedisStore
 beforeAll(async () => {
   server = await RedisServer.start()
   redis = new Redis(server.url)
-  store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+  store = new RedisStore({ url: server.url, commandTimeout: 300 })
 })
 
 /** Apps that are closed after the test, whether it passes or fails. */

@@ -156,7 +156,7 @@ test('rateLimit() detects requests that are counted twice, and stores that are u
 
 test('while Redis is away passOnStoreError decides the answer, and afterwards it recovers', async () => {
   await using server = await RedisServer.start()
-  await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
+  await using redis = new RedisStore({ url: server.url, commandTimeout: 5_000 })
   const begun = [true, false].map((passOnStoreError) => {
     const store = new TollgateStore({ store: redis, prefix: `passes-${passOnStoreError}` })
     return App.start(store, { limit: 1, passOnStoreError })
@@ -189,7 +189,7 @@ test.each([8, 7] as const)(
   'version %i: a hit that cannot be decremented stays counted, and does not crash the process',
   async (version) => {
     await using server = await RedisServer.start()
-    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+    await using redis = new RedisStore({ url: server.url, commandTimeout: 30_000 })
     const allowScripts = (sign: '+' | '-') =>
       server.command('ACL', 'SETUSER', 'default', `${sign}evalsha`, `${sign}eval`)
     const store = new TollgateStore({ store: redis, prefix: 'api' })

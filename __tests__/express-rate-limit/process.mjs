@@ -8,7 +8,7 @@ import { TollgateStore } from 'tollgate/express-rate-limit'
 
 const { url, limit, requests } = JSON.parse(process.argv[2])
 
-const redis = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const redis = new RedisStore({ url, commandTimeout: 30_000 })
 const store = new TollgateStore({ store: redis, prefix: 'api' })
 const app = express()
 app.use(rateLimit({ windowMs: 3_600_000, limit, store, keyGenerator: () => 'everyone' }))

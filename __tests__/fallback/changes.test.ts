@@ -183,7 +183,7 @@ describe('a flood of keys', () => {
 
 test('a working store does every change, and so does the embedded one', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   for (const mode of ['throw', 'allow', 'refuse', QUARTER] as const) {
     expect(await applied(fallbackLimiter(store, POLICY, mode))).toEqual(each('store'))
   }
@@ -196,9 +196,9 @@ test('a working store does every change, and so does the embedded one', async ()
 // promise: changes-end-with-outage
 test('a server that is killed and comes back: the change ends with the outage', async () => {
   await using server = await RedisServer.start()
-  await using patient = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using patient = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   // For the outage. Limiters of one prefix have one share.
-  await using impatient = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+  await using impatient = new RedisStore({ url: server.url, commandTimeout: 300 })
   const prefix = newPrefix()
   const limiter = fallbackLimiter(patient, POLICY, QUARTER, prefix)
   const during = fallbackLimiter(impatient, POLICY, QUARTER, prefix)
@@ -229,7 +229,7 @@ test('a server that is killed and comes back: the change ends with the outage', 
 // promise: charged-in-share-too
 test('a server that is frozen: the fallback makes the change at the deadline, and the store may receive it, too', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+  await using store = new RedisStore({ url: server.url, commandTimeout: 300 })
   const prefix = newPrefix()
   const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
   const refusing = fallbackLimiter(store, POLICY, 'refuse')
@@ -238,7 +238,7 @@ test('a server that is frozen: the fallback makes the change at the deadline, an
   expect(await Promise.all([limiter.block('a', '1h'), refusing.block('a', '1h')])).toEqual(['fallback', false])
   expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'fallback' })
   server.thaw()
-  await using patient = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using patient = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const throwing = fallbackLimiter(patient, POLICY, 'throw', prefix)
   await recovery(throwing, 'other')
   expect(await throwing.take('a')).toMatchObject({ status: 'blocked', source: 'store' })
@@ -247,7 +247,7 @@ test('a server that is frozen: the fallback makes the change at the deadline, an
 test('calls that fail together resolve in call order', async () => {
   await using server = await RedisServer.start()
   await server.kill()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+  await using store = new RedisStore({ url: server.url, commandTimeout: 300 })
   const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const [first, , second, , third, , fourth, , fifth] = await Promise.all([
     limiter.take('a', 5),

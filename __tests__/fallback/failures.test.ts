@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => server.stop())
 
 function newStore(options: Partial<RedisStoreOptions> = {}): RedisStore {
-  return new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS, ...options })
+  return new RedisStore({ url: server.url, commandTimeout: PATIENT_MS, ...options })
 }
 
 test('a working store decides, and the embedded share is not involved', async () => {
@@ -38,7 +38,7 @@ test('a working store decides, and the embedded share is not involved', async ()
 
 test('a server that is killed, and comes back', async () => {
   await using patient = newStore()
-  await using impatient = newStore({ commandTimeoutMs: SHORT_MS })
+  await using impatient = newStore({ commandTimeout: SHORT_MS })
   const prefix = newPrefix()
   const limiter = fallbackLimiter(patient, POLICY, QUARTER, prefix)
   // For the outage. Limiters of one prefix have one share.
@@ -56,7 +56,7 @@ test('a server that is killed, and comes back', async () => {
 })
 
 test("a server that is frozen: the fallback answers at the call's deadline", async () => {
-  await using store = newStore({ commandTimeoutMs: 1_000 })
+  await using store = newStore({ commandTimeout: 1_000 })
   const limiter = fallbackLimiter(store, POLICY, 'refuse')
   await until('the limiter is ready', () => limiter.ready().then(() => true))
   server.freeze()
@@ -106,14 +106,14 @@ test('a call above maxPending falls back immediately', async () => {
 
 test('calls of all operations that fail together resolve in call order', async () => {
   await server.kill()
-  await using store = newStore({ commandTimeoutMs: SHORT_MS })
+  await using store = newStore({ commandTimeout: SHORT_MS })
   const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const [many, upTo, penalty, reserved, waited, last] = await Promise.all([
     limiter.takeMany(['a', 'b', 'a'], [1, 1, 1]),
     limiter.takeUpTo('a', 1),
     limiter.penalize('a'),
     limiter.reserve('b', 3),
-    limiter.wait('a', { maxWaitMs: 0 }),
+    limiter.wait('a', { maxWait: 0 }),
     limiter.take('a'),
   ])
   expect(many.map(({ remaining }) => remaining)).toEqual([4, 4, 3])
@@ -123,8 +123,8 @@ test('calls of all operations that fail together resolve in call order', async (
 
 // promise: refund-where-charged
 test('refunds and settlements go to the backend that was charged', async () => {
-  await using store = newStore({ commandTimeoutMs: 5_000 })
-  await using impatient = newStore({ commandTimeoutMs: SHORT_MS })
+  await using store = newStore({ commandTimeout: 5_000 })
+  await using impatient = newStore({ commandTimeout: SHORT_MS })
   const prefix = newPrefix()
   const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
   const reserved = await limiter.reserve('a', 6)
@@ -159,7 +159,7 @@ test('refunds and settlements go to the backend that was charged', async () => {
 
 test('a closed store is CLOSED, and closing a limiter settles its pending calls', async () => {
   await server.kill()
-  const store = newStore({ commandTimeoutMs: 2_000 })
+  const store = newStore({ commandTimeout: 2_000 })
   const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const another = fallbackLimiter(store, POLICY, 'allow')
   const calls = [limiter.take('a'), limiter.take('a', 21), limiter.peek('a')]
@@ -176,7 +176,7 @@ test('a closed store is CLOSED, and closing a limiter settles its pending calls'
 })
 
 test('a caller that retries in a tight loop during an outage notices the recovery', async () => {
-  await using store = newStore({ commandTimeoutMs: SHORT_MS })
+  await using store = newStore({ commandTimeout: SHORT_MS })
   const limiters = [fallbackLimiter(store, POLICY, QUARTER), fallbackLimiter(store, POLICY, 'allow')]
   await server.kill()
   await waitUntilDown(store)

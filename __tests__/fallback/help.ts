@@ -37,7 +37,7 @@ export function failing(): OutageKind {
 /** Known to be down, and frozen: a call that is sent would wait. */
 export function knownDown(): OutageKind {
   const redis = openedRedis({}, async (server) => {
-    const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+    const store = new RedisStore({ url: server.url, commandTimeout: 200 })
     server.freeze()
     await waitUntilDown(store)
     return store

@@ -185,7 +185,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = fallbackLimiter(away.store(), concurrency({ limit: 8 }), QUARTER)
       const refused = { allowed: false, decision: { status: 'refused', retryAfterMs: 1_000, source: 'none' } }
       expect(await limiter.acquire('a', { cost: 8 })).toMatchObject(refused)
-      expect(await limiter.acquire('a', { cost: 8, maxWaitMs: '1h' })).toMatchObject(refused)
+      expect(await limiter.acquire('a', { cost: 8, maxWait: '1h' })).toMatchObject(refused)
       expect(await limiter.acquire('a', { cost: 9 })).toMatchObject({ decision: { status: 'impossible' } })
       await using permit = await limiter.acquire('a', { cost: 2 })
       expect(permit.allowed).toBe(true)
@@ -225,7 +225,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = fallbackLimiter(away.store(), gcra({ limit: 100, period: '1h', burst: 4 }), QUARTER)
       const full = await limiter.take('a')
       const abort = new AbortController()
-      const wait = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
+      const wait = limiter.wait('a', { maxWait: 3_600_000, signal: abort.signal })
       // It fails first in the kinds of outage where calls fail.
       await limiter.peek('b')
       abort.abort()

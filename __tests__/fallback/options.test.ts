@@ -105,7 +105,7 @@ describe('the option', () => {
   })
 
   test("the default is 'throw'", async () => {
-    await using closing = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
+    await using closing = new RedisStore({ url: server.url, commandTimeout: 50 })
     const limiter = new RateLimiter(POLICY, { store: closing, prefix: newPrefix() })
     await expect(limiter.take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
     await expect(fallbackLimiter(closing, POLICY, 'throw').take('a')).rejects.toMatchObject({

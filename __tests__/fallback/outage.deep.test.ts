@@ -95,7 +95,7 @@ async function outage(leave: (server: RedisServer) => unknown, comeBack: (server
   const server = await RedisServer.start()
   const policies = CASES.map(({ name, policy }) => ({ name, policy }))
   const work = { url: server.url, policies, share: SHARE, ms: BEFORE_MS + AWAY_MS + AFTER_MS }
-  const pace = { inFlight: IN_FLIGHT, pauseMs: PAUSE_MS, commandTimeoutMs: TIMEOUT_MS }
+  const pace = { inFlight: IN_FLIGHT, pauseMs: PAUSE_MS, commandTimeout: TIMEOUT_MS }
   const begun = Array.from({ length: PROCESSES }, () => skewed(join(__dirname, 'outage.mjs'), { ...work, ...pace }, 0))
   try {
     const children = await Promise.all(begun)

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
 import { ready } from '../redis/programs/ready.mjs'
 
-const { url, policies, share, inFlight, pauseMs, ms, commandTimeoutMs } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs, connectTimeoutMs: 500 })
+const { url, policies, share, inFlight, pauseMs, ms, commandTimeout } = JSON.parse(process.argv[2])
+const store = new RedisStore({ url, commandTimeout, connectTimeout: 500 })
 const onStoreFailure = { embedded: { share } }
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name, onStoreFailure }))
 

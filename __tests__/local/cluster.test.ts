@@ -12,7 +12,7 @@ afterAll(() => cluster.stop())
 
 test('keys of all nodes are refused without a call', async () => {
   const nodes = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`)
-  const store = new RedisStore({ cluster: { nodes }, commandTimeoutMs: 5_000 })
+  const store = new RedisStore({ cluster: { nodes }, commandTimeout: 5_000 })
   const options = { store, prefix: 'local', local: { refusals: '10s' } } as const
   const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), options)
   const keys = Array.from({ length: 30 }, (_, number) => `key-${number}`)
@@ -27,7 +27,7 @@ test('keys of all nodes are refused without a call', async () => {
 
 test('hot keys of all nodes have leases, and what is left goes back', async () => {
   const nodes = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`)
-  const store = new RedisStore({ cluster: { nodes }, commandTimeoutMs: 5_000 })
+  const store = new RedisStore({ cluster: { nodes }, commandTimeout: 5_000 })
   const policy = fixedWindow({ limit: 100_000, window: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'leased', local: { lease: '1m' } })
   const keys = Array.from({ length: 12 }, (_, number) => `key-${number}`)

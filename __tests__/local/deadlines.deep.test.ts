@@ -20,7 +20,7 @@ let store: RedisStore
 beforeEach(async () => {
   server = await RedisServer.start()
   proxy = await TcpProxy.start(server)
-  store = new RedisStore({ url: proxy.url, commandTimeoutMs: TIMEOUT_MS })
+  store = new RedisStore({ url: proxy.url, commandTimeout: TIMEOUT_MS })
 })
 
 afterEach(async () => {

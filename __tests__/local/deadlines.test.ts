@@ -26,7 +26,7 @@ let store: RedisStore
 beforeEach(async () => {
   ;({ server, time } = await startDriven())
   proxy = await TcpProxy.start(server)
-  store = time.drive(new RedisStore({ url: proxy.url, commandTimeoutMs: TIMEOUT_MS }))
+  store = time.drive(new RedisStore({ url: proxy.url, commandTimeout: TIMEOUT_MS }))
 })
 
 afterEach(async () => {

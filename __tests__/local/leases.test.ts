@@ -436,7 +436,7 @@ test('the status of the store tells what is held', async () => {
 
 test('a warning tells that another limiter of the prefix has another lease', async () => {
   const warnings: string[] = []
-  const stores = [1, 2].map(() => new RedisStore({ url: redis.server.url, commandTimeoutMs: 30_000 }))
+  const stores = [1, 2].map(() => new RedisStore({ url: redis.server.url, commandTimeout: 30_000 }))
   const leases = ['100ms', '200ms'] as const
   const limiters = stores.map((store, index) => {
     store.on('warning', ({ code, message }) => code !== 'VULNERABLE_SERVER' && warnings.push(`${code} ${message}`))
@@ -457,7 +457,7 @@ test('a warning tells that another limiter of the prefix has another lease', asy
 
 test('while Redis is away a lease is used to its end, then the fallback decides', async () => {
   const { server, time } = await startDriven()
-  const store = time.store({ commandTimeoutMs: 2_000 })
+  const store = time.store({ commandTimeout: 2_000 })
   const options = { store, prefix: 'away', local: { lease: '1s' }, onStoreFailure: 'refuse' } as const
   const limiter = new RateLimiter(hourly, options)
   await heat(limiter)

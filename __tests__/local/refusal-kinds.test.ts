@@ -31,11 +31,11 @@ const of = (per: string, policy: Policy): Policy => ({ ...policy, per }) as Poli
 const SETUPS: Record<string, Setup> = {
   'bans, two keys': {
     tiers: [{ ip: of('ip', slow), account: of('account', fixedWindow({ limit: 5, window: '3s' })) }],
-    ban: { after: 2, within: '10s', for: ['1s', '3s'] },
+    ban: { after: 2, period: '10s', for: ['1s', '3s'] },
   },
   'bans, two policies on one key': {
     tiers: [{ rate: slow, window: fixedWindow({ limit: 9, window: '5s' }) }],
-    ban: { after: 2, within: '10s', for: '2s' },
+    ban: { after: 2, period: '10s', for: '2s' },
   },
   'tiers, one key': { tiers: [{ rate: slow }, { rate: fast }] },
   'tiers of windows': {

@@ -278,7 +278,7 @@ test('wrong options name the option, the value and the rule', () => {
 })
 
 describe('with bans', () => {
-  const ban = { after: 3, within: '1h', for: '2h' } as const
+  const ban = { after: 3, period: '1h', for: '2h' } as const
 
   test('Redis counts every refusal, and the ban is cached', async () => {
     const local = { refusals: '10s' } as const
@@ -330,7 +330,7 @@ test('it has no effect on the embedded store', () => {
 
 async function openServer() {
   const server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 3_000 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 3_000 })
   return {
     store,
     async stop() {

@@ -164,7 +164,7 @@ test('failures are counted by their code, and reach the caller', async () => {
   expect(await code(limiter.take(''))).toBe('INVALID_KEY')
   expect(() => limiter.takeSync('a', 0)).toThrow(TollgateError)
   expect(await code(limiter.takeUpTo('a', -1))).toBe('INVALID_COST')
-  expect(await code(limiter.wait('a', { maxWaitMs: -1 }))).toBe('INVALID_OPTION')
+  expect(await code(limiter.wait('a', { maxWait: -1 }))).toBe('INVALID_OPTION')
   const many = await rejectionOf(limiter.takeMany(['a', '', 'b', '']))
   expect(many.results).toHaveLength(4)
   await limiter.takeMany('a' as unknown as string[]).catch(() => {})
@@ -184,7 +184,7 @@ test('failures are counted by their code, and reach the caller', async () => {
 
 test('the source of decisions during an outage is recorded', async () => {
   const url = `redis://127.0.0.1:${await freePort()}`
-  await using store = new RedisStore({ url, commandTimeoutMs: 50 })
+  await using store = new RedisStore({ url, commandTimeout: 50 })
   const policy = gcra({ limit: 10, period: '1h' })
   const limiters = {
     share: new RateLimiter(policy, { store, prefix: 'share', onStoreFailure: { embedded: { share: 0.1 } } }),

@@ -16,7 +16,7 @@ async function shown(collector: Collector) {
 
 test('a store that comes up, goes down, comes up again and is closed', async () => {
   await using server = await RedisServer.reserve()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 3_000 })
+  await using store = new RedisStore({ url: server.url, commandTimeout: 3_000 })
   const collector = new Collector()
   instrumentStore(store, { name: 'main', meter: collector.meter })
   const reached = (state: string) => until(`the store is ${state}`, async () => store.status().state === state)
@@ -43,7 +43,7 @@ test('a store that comes up, goes down, comes up again and is closed', async () 
 test('pending calls are shown while they wait', async () => {
   await using server = await RedisServer.start()
   await using proxy = await TcpProxy.start(server)
-  await using store = new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 })
+  await using store = new RedisStore({ url: proxy.url, commandTimeout: 60_000 })
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1h' }), { store, prefix: 'api' })
   await limiter.ready()
   const collector = new Collector()
@@ -58,7 +58,7 @@ test('pending calls are shown while they wait', async () => {
 
 test('after shutdown the store is not observed, and shown as down', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  await using store = new RedisStore({ url: server.url, commandTimeout: 200 })
   await until('it is up', async () => store.status().state === 'up')
   const collector = new Collector()
   const end = instrumentStore(store, { name: 'main', meter: collector.meter })

@@ -14,7 +14,7 @@ let prefixes = 0
 beforeAll(async () => {
   const server = await RedisServer.start()
   port = Number(new URL(server.url).port)
-  store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  store = new RedisStore({ url: server.url, commandTimeout: 200 })
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'before' })
   await until('it has answered', () => limiter.take('ann'))
   await server.stop()

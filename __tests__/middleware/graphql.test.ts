@@ -249,7 +249,7 @@ describe.each(SERVERS)('%s', (_name, serve) => {
   })
 
   test('without Redis an operation is unavailable, or runs as onError says', async () => {
-    await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 100 })
+    await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 100 })
     const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), { store, prefix: 'a' })
     // Servers in development send more of their errors.
     for (const environment of ['production', 'development']) {

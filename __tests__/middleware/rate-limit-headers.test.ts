@@ -32,7 +32,7 @@ const FORMS: readonly (HeaderForm | readonly HeaderForm[])[] = [
   ['legacy', 'draft-11'],
 ]
 
-const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
 
 afterAll(() => away.close())
 
@@ -159,7 +159,7 @@ test('decisions of takeUpTo, wait, reservations and permits have headers, too', 
   })
   expect(rateLimitHeaders(rate, (await rate.reserve('ann', 1)).decision)).toHaveProperty('Retry-After', '10')
   // Units at a time have no window.
-  const permits = new RateLimiter(concurrency({ limit: 2, expires: '30s' }), { store: store() })
+  const permits = new RateLimiter(concurrency({ limit: 2, ttl: '30s' }), { store: store() })
   await using permit = await permits.acquire('ann', { cost: 2 })
   for (const headers of ['draft-8', 'draft-11'] as const) {
     expect(rateLimitHeaders(permits, permit.decision, { headers })).toEqual({

@@ -235,7 +235,7 @@ describe('limitEvents', () => {
   })
 
   test('without Redis an event fails with status 503, or passes as onError says', async () => {
-    await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 100 })
+    await using store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 100 })
     const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), { store, prefix: 'a' })
     const strict = await limited({ limiter })
     const warnings = await warningsOf(async () => {

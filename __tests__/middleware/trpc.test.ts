@@ -211,7 +211,7 @@ test('observe: every call passes, with its decision', async () => {
 })
 
 describe('without Redis', () => {
-  const store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 100 })
+  const store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 100 })
   const policy = fixedWindow({ limit: 1, window: '1h' })
   afterAll(() => store.close())
 

@@ -19,7 +19,7 @@ function acquired<N extends string>(permit: Permit<N>): Extract<Permit<N>, { rea
 }
 
 describe.each(BACKENDS)('acquire: $name', (backend) => {
-  const two = () => backend.limiter(concurrency({ limit: 2, expires: '1m' }))
+  const two = () => backend.limiter(concurrency({ limit: 2, ttl: '1m' }))
 
   test('a refusal tells when a permit is expected, by the latest holds', async () => {
     const limiter = two()
@@ -46,7 +46,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a refusal never tells a later time than that at which a permit expires', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 2, expires: '20s' }))
+    const limiter = backend.limiter(concurrency({ limit: 2, ttl: '20s' }))
     const held = acquired(await limiter.acquire('b'))
     await backend.pass(15_000)
     await held.release()
@@ -61,7 +61,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     const [one, other] = backend.limiterPair(concurrency({ limit: 1 }))
     const passed = async () => {
       const held = acquired(await one.acquire('a'))
-      const waiting = other.acquire('a', { maxWaitMs: 5_000 })
+      const waiting = other.acquire('a', { maxWait: 5_000 })
       await backend.pass(101)
       await held.release()
       const releasedAt = backend.now()
@@ -110,12 +110,12 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     const held = [acquired(await limiter.acquire('a')), acquired(await limiter.acquire('a'))]
     const order: number[] = []
     const waiting = [0, 1, 2, 3].map(async (index) => {
-      const permit = acquired(await limiter.acquire('a', { maxWaitMs: 5_000 }))
+      const permit = acquired(await limiter.acquire('a', { maxWait: 5_000 }))
       order.push(index)
       await permit.release()
     })
     const start = backend.now()
-    const late = await backend.until(limiter.acquire('a', { maxWaitMs: 60 }))
+    const late = await backend.until(limiter.acquire('a', { maxWait: 60 }))
     expect(late).toMatchObject({ allowed: false, decision: { status: 'refused' } })
     // Its last request is sent when its time is over.
     expect(backend.now() - start).toBe(60)
@@ -128,9 +128,9 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('the retry of a call that stops waiting does not count its own turn', async () => {
-    const [limiter, other] = backend.limiterPair(concurrency({ limit: 1, expires: 500 }))
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 1, ttl: 500 }))
     const held = acquired(await other.acquire('a'))
-    const late = await backend.until(limiter.acquire('a', { maxWaitMs: 60 }))
+    const late = await backend.until(limiter.acquire('a', { maxWait: 60 }))
     expect(late).toMatchObject({ allowed: false, decision: { status: 'refused', remaining: 0 } })
     expect(late.decision.retryAfterMs).toBeLessThanOrEqual(500)
     expect(late.decision.resetAfterMs).toBeLessThanOrEqual(500)
@@ -138,9 +138,9 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('units that are released at once go to all waiting calls that fit', async () => {
-    const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, expires: '1m' }))
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, ttl: '1m' }))
     const held = acquired(await other.acquire('a', { cost: 40 }))
-    const waiting = Array.from({ length: 40 }, () => limiter.acquire('a', { maxWaitMs: 4_000 }))
+    const waiting = Array.from({ length: 40 }, () => limiter.acquire('a', { maxWait: 4_000 }))
     await backend.pass(50)
     await held.release()
     const start = backend.now()
@@ -155,12 +155,12 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     const limiter = two()
     const held = acquired(await limiter.acquire('a', { cost: 2 }))
     const aborting = new AbortController()
-    const aborted = limiter.acquire('a', { maxWaitMs: 5_000, signal: aborting.signal })
+    const aborted = limiter.acquire('a', { maxWait: 5_000, signal: aborting.signal })
     await backend.pass(5)
     aborting.abort(new Error('enough'))
     await expect(aborted).rejects.toMatchObject({ code: 'ABORTED', cause: { message: 'enough' } })
     await expect(limiter.acquire('a', { signal: aborting.signal })).rejects.toMatchObject({ code: 'ABORTED' })
-    const closed = limiter.acquire('a', { maxWaitMs: 5_000 })
+    const closed = limiter.acquire('a', { maxWait: 5_000 })
     const { signal } = held
     await Promise.all([expect(closed).rejects.toMatchObject({ code: 'CLOSED' }), limiter.close()])
     expect(signal.aborted).toBe(true)
@@ -169,8 +169,8 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('permits that are granted while the limiter is closed are released', async () => {
-    const [closing, other] = backend.limiterPair(concurrency({ limit: 2, expires: '1m' }))
-    const calls = [closing.acquire('a'), closing.acquire('a', { maxWaitMs: 5_000 })]
+    const [closing, other] = backend.limiterPair(concurrency({ limit: 2, ttl: '1m' }))
+    const calls = [closing.acquire('a'), closing.acquire('a', { maxWait: 5_000 })]
     const closed = closing.close()
     for (const call of calls) {
       await expect(call).rejects.toMatchObject({ code: 'CLOSED' })
@@ -180,7 +180,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a permit is renewed while its process lives, and lost if the key is reset', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 1, expires: 600 }))
+    const limiter = backend.limiter(concurrency({ limit: 1, ttl: 600 }))
     const permit = acquired(await limiter.acquire('a'))
     const { signal } = permit
     for (let times = 0; times < 5; times++) {
@@ -199,7 +199,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   test('with rates all or nothing is taken', async () => {
     const limiter = backend.limiter({
       rate: gcra({ limit: 2, period: '1h' }),
-      atOnce: concurrency({ limit: 1, expires: '1m' }),
+      atOnce: concurrency({ limit: 1, ttl: '1m' }),
     })
     const first = acquired(await limiter.acquire('a'))
     const refused = await limiter.acquire('a')
@@ -222,7 +222,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
       acquired(await limiter.acquire({ user: 'bob' })),
     ]
     expect((await limiter.acquire({ user: 'ann' })).decision.policies.user.remaining).toBe(0)
-    const waiting = limiter.acquire({ user: 'eve' }, { maxWaitMs: 5_000 })
+    const waiting = limiter.acquire({ user: 'eve' }, { maxWait: 5_000 })
     await ann.release()
     const eve = acquired(await backend.until(waiting))
     expect((await limiter.acquire({ user: 'ann' })).decision.policy).toBe('all')
@@ -237,18 +237,18 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     const pro = acquired(await limiter.acquire('a', { tier: 'pro', cost: 2 }))
     await Promise.all([free.release(), pro.release()])
     const plain = two()
-    plain.update(concurrency({ limit: 1, expires: '2m' }))
+    plain.update(concurrency({ limit: 1, ttl: '2m' }))
     await plain.override('a', { limit: 4 }, { ttl: '1h' })
     expect((await plain.acquire('a', { cost: 4 })).allowed).toBe(true)
     expect((await plain.acquire('b', { cost: 2 })).decision.status).toBe('impossible')
     await plain.block('b', '1m')
-    expect((await plain.acquire('b', { maxWaitMs: 5_000 })).decision.status).toBe('blocked')
+    expect((await plain.acquire('b', { maxWait: 5_000 })).decision.status).toBe('blocked')
   })
 
   test('a refused call is a strike, and a call that waits is none', async () => {
-    const limiter = backend.limiter(concurrency({ limit: 1 }), { ban: { after: 1, within: '1m', for: ['1m'] } })
+    const limiter = backend.limiter(concurrency({ limit: 1 }), { ban: { after: 1, period: '1m', for: ['1m'] } })
     const held = acquired(await limiter.acquire('a'))
-    expect((await backend.until(limiter.acquire('a', { maxWaitMs: 30 }))).decision.status).toBe('refused')
+    expect((await backend.until(limiter.acquire('a', { maxWait: 30 }))).decision.status).toBe('refused')
     expect((await limiter.acquire('a')).decision).toMatchObject({ status: 'blocked', ban: { step: 1 } })
     expect(await held.release()).toBe(true)
     expect((await limiter.acquire('a')).decision.status).toBe('blocked')
@@ -256,7 +256,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
 
   test('a permit lives by the numbers of its tier under an override of another tier', async () => {
     const limiter = backend.limiter(
-      tiers({ short: concurrency({ limit: 1, expires: '1m' }), long: concurrency({ limit: 1, expires: '1h' }) }),
+      tiers({ short: concurrency({ limit: 1, ttl: '1m' }), long: concurrency({ limit: 1, ttl: '1h' }) }),
     )
     await limiter.override('a', { limit: 5 }, { ttl: '1h', tier: 'short' })
     const permit = acquired(await limiter.acquire('a', { tier: 'long' }))
@@ -282,7 +282,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     }
     const rate = backend.limiter(gcra({ limit: 1, period: '1s' })) as unknown as typeof limiter
     await expect(rate.acquire('a')).rejects.toThrow('acquire needs a concurrency policy; make the limiter with')
-    await expect(limiter.acquire('a', { maxWait: 1 })).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    await expect(limiter.acquire('a', { maxWaitMs: 1 })).rejects.toThrow('did you mean "maxWait"?')
     await expect(limiter.acquire('a', { cost: 0 })).rejects.toMatchObject({ code: 'INVALID_COST' })
     await expect(limiter.acquire('a', {}, 1)).rejects.toThrow('acquire takes a key and options')
   })

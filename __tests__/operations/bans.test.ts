@@ -19,7 +19,7 @@ import { BACKENDS } from './stores.js'
 const HOUR_MS = 3_600_000
 
 const one = gcra({ limit: 1, period: '1h' })
-const three = { after: 3, within: '10m', for: ['1m', '10m', '1h'], forget: '1d' } as const
+const three = { after: 3, period: '10m', for: ['1m', '10m', '1h'], ttl: '1d' } as const
 
 /** The statuses of successive calls on a key. */
 async function statuses(limiter: { take(key: string): Promise<{ status: string }> }, calls: number): Promise<string[]> {
@@ -50,7 +50,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   })
 
   test('each ban is longer, the last length repeats, and reset forgets all', async () => {
-    const limiter = backend.limiter(one, { ban: { for: ['30ms', '60ms'], forget: '1h' } })
+    const limiter = backend.limiter(one, { ban: { for: ['30ms', '60ms'], ttl: '1h' } })
     await limiter.take('a')
     const steps: unknown[] = []
     for (let time = 0; time < 3; time++) {
@@ -65,7 +65,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   })
 
   test('a ban is forgotten a while after its end', async () => {
-    const limiter = backend.limiter(one, { ban: { for: ['20ms', '1h'], forget: '30ms' } })
+    const limiter = backend.limiter(one, { ban: { for: ['20ms', '1h'], ttl: '30ms' } })
     await limiter.take('a')
     expect(await limiter.take('a')).toMatchObject({ ban: { step: 1 } })
     await backend.pass(51)
@@ -73,7 +73,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   })
 
   test('strikes count within a window', async () => {
-    const limiter = backend.limiter(one, { ban: { after: 2, within: '50ms', for: '1h' } })
+    const limiter = backend.limiter(one, { ban: { after: 2, period: '50ms', for: '1h' } })
     expect(await statuses(limiter, 2)).toEqual(['allowed-last', 'refused'])
     await backend.pass(50)
     expect(await statuses(limiter, 2)).toEqual(['refused', 'blocked'])
@@ -107,7 +107,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   test('waiting is no strike', async () => {
     const limiter = backend.limiter(one, { blockFor: '1h' })
     await limiter.take('a')
-    expect(await limiter.wait('a', { maxWaitMs: 1, onTooLong: 'resolve' })).toMatchObject({ status: 'refused' })
+    expect(await limiter.wait('a', { maxWait: 1, onTooLong: 'resolve' })).toMatchObject({ status: 'refused' })
     expect((await limiter.peek('a', 1)).status).toBe('refused')
   })
 
@@ -186,14 +186,14 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
 
   test('with a policy that counts refused calls', async () => {
     const limiter = backend.limiter(slidingLog({ limit: 2, window: '1h', countRefused: true }), {
-      ban: { after: 2, within: '1h', for: '2h' },
+      ban: { after: 2, period: '1h', for: '2h' },
     })
     expect(await statuses(limiter, 5)).toEqual(['allowed', 'allowed-last', 'refused', 'blocked', 'blocked'])
   })
 
   test('with an override, and after an update of tiers', async () => {
     const policy = tiers({ free: one, pro: gcra({ limit: 5, period: '1h' }) })
-    const limiter = backend.limiter(policy, { ban: { after: 2, within: '1h', for: '1h' } })
+    const limiter = backend.limiter(policy, { ban: { after: 2, period: '1h', for: '1h' } })
     const take = async () => (await limiter.take('a', { tier: 'free' })).status
     expect([await take(), await take()]).toEqual(['allowed-last', 'refused'])
     await limiter.override('a', { limit: 2, burst: 2 }, { ttl: '1h', tier: 'free' })
@@ -210,7 +210,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
       rate: gcra({ limit: 1, period: '20ms', burst: 1 }),
       window: fixedWindow({ limit: 3, window: '100ms' }),
     }
-    const limiter = backend.limiter(policies, { ban: { after: 2, within: '1h', for: '1d' } })
+    const limiter = backend.limiter(policies, { ban: { after: 2, period: '1h', for: '1d' } })
     const seen = new Set<string>()
     let reported = ''
     for (let call = 0; call < 30; call++) {
@@ -231,7 +231,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
   })
 
   test('the first refusal after an override that a refusal named is no strike', async () => {
-    const limiter = backend.limiter(one, { ban: { after: 2, within: '1h', for: '1d' } })
+    const limiter = backend.limiter(one, { ban: { after: 2, period: '1h', for: '1d' } })
     await limiter.take('a')
     await limiter.override('a', { limit: 1, burst: 1 }, { ttl: '2s' })
     const refused = await limiter.take('a')
@@ -246,7 +246,7 @@ describe('several processes', () => {
   const opened = openedRedis()
 
   test('a limiter without bans sees the ban of another as a block', async () => {
-    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
+    await using store = new RedisStore({ url: opened.server.url, commandTimeout: 30_000 })
     const own = new RateLimiter(one, { store: opened.store, prefix: 'bans', blockFor: '2h' })
     const other = new RateLimiter(one, { store, prefix: 'bans' })
     await own.take('a')
@@ -258,8 +258,8 @@ describe('several processes', () => {
   })
 
   test('strikes of all processes count together', async () => {
-    await using store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 30_000 })
-    const ban = { after: 4, within: '1h', for: '1h' } as const
+    await using store = new RedisStore({ url: opened.server.url, commandTimeout: 30_000 })
+    const ban = { after: 4, period: '1h', for: '1h' } as const
     const limiters = [opened.store, store].map((store) => new RateLimiter(one, { store, prefix: 'together', ban }))
     const seen: string[] = []
     for (let call = 0; call < 6; call++) {
@@ -279,13 +279,16 @@ test.each<[string, object, string]>([
   [
     'no window',
     { ban: { after: 3, for: '1m' } },
-    "ban.within must be given if after is above 1: the time in which strikes count, such as '10m'",
+    "ban.period must be given if after is above 1: the time in which strikes count, such as '10m'",
   ],
   ['no length', { ban: { after: 1 } }, 'ban.for must be a duration above 0'],
   ['an empty list of lengths', { ban: { for: [] } }, 'ban.for must be 1 to 16 durations, got'],
   ['an invalid length', { ban: { for: ['1m', 0] } }, 'ban.for[1] must be a duration above 0'],
   ['no strike', { ban: { after: 0, for: '1m' } }, 'ban.after must be'],
-  ['another option', { ban: { for: '1m', forgot: '1d' } }, 'did you mean "forget"?'],
+  ['another option', { ban: { for: '1m', tll: '1d' } }, 'did you mean "ttl"?'],
+  ['an older name of ttl', { ban: { for: '1m', forget: '1d' } }, 'did you mean "ttl"?'],
+  ['an older name of period', { ban: { after: 2, within: '1m', for: '1m' } }, 'did you mean "period"?'],
+  ['a duration', { ban: { duration: '1m' } }, 'did you mean "for"?'],
   ['an invalid blockFor', { blockFor: 'soon' }, 'blockFor must be a duration above 0'],
   ['a ban that is no object', { ban: '5m' }, 'ban takes an object of options'],
 ])('INVALID_OPTION for %s', (_, options, message) => {

@@ -27,9 +27,9 @@ const HOURLY = fixedWindow({ limit: 10, window: '1h' })
 describe.each(BACKENDS)('extend: $name', (backend) => {
   test('takes further units under the same reservation, as far as they fit', async () => {
     const limiter = backend.limiter(HOURLY)
-    const reservation = reserved(await limiter.reserve('a', 2, { expiresIn: '1m' }))
+    const reservation = reserved(await limiter.reserve('a', 2, { ttl: '1m' }))
     const first = reservation.expiresAt
-    const extension = await reservation.extend(3, { expiresIn: '2m' })
+    const extension = await reservation.extend(3, { ttl: '2m' })
     expect(extension).toMatchObject({ extended: true, units: 5, decision: { status: 'allowed', remaining: 5 } })
     expect(reservation.units).toBe(5)
     expect(reservation.expiresAt).toBe(first + 60_000)
@@ -51,9 +51,9 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
 
   test('an extension does not shorten the reservation, and lasts as long as the reservation by default', async () => {
     const limiter = backend.limiter(HOURLY)
-    const reservation = reserved(await limiter.reserve('a', 1, { expiresIn: '10m' }))
+    const reservation = reserved(await limiter.reserve('a', 1, { ttl: '10m' }))
     const first = reservation.expiresAt
-    await reservation.extend(1, { expiresIn: '1s' })
+    await reservation.extend(1, { ttl: '1s' })
     expect(reservation.expiresAt).toBe(first)
     await backend.pass(20)
     const extension = await reservation.extend(1)
@@ -63,7 +63,7 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
 
   test('a hold that expires in mid-stream is reported, and its units count as spent', async () => {
     const limiter = backend.limiter(HOURLY)
-    const reservation = reserved(await limiter.reserve('a', 2, { expiresIn: '60ms' }))
+    const reservation = reserved(await limiter.reserve('a', 2, { ttl: '60ms' }))
     expect(await reservation.extend(2)).toMatchObject({ extended: true })
     await backend.pass(70)
     expect(await reservation.extend(1)).toEqual({ extended: false, reason: 'expired' })
@@ -137,7 +137,7 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
     const hourly = fixedWindow({ limit: 20, window: '1h' })
     const limiter = backend.limiter(Object.fromEntries(names.map((name) => [name, hourly])))
-    const reservation = reserved(await limiter.reserve('k', 1, { expiresIn: '1m' }))
+    const reservation = reserved(await limiter.reserve('k', 1, { ttl: '1m' }))
     for (let charge = 2; charge <= 16; charge++) {
       await reservation.extend(1)
     }
@@ -167,8 +167,10 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
   test('bad input', async () => {
     const reservation = reserved(await backend.limiter(HOURLY).reserve('a', 2))
     expect((await rejectionOf(reservation.extend(0))).code).toBe('INVALID_COST')
-    expect((await rejectionOf(reservation.extend(1, anything({ expires: '1m' })))).message).toContain('expiresIn')
-    expect((await rejectionOf(reservation.extend(1, { expiresIn: '2d' }))).message).toContain("at most '1d'")
+    expect((await rejectionOf(reservation.extend(1, anything({ expires: '1m' })))).message).toContain(
+      'did you mean "ttl"?',
+    )
+    expect((await rejectionOf(reservation.extend(1, { ttl: '2d' }))).message).toContain("at most '1d'")
     expect(reservation.units).toBe(2)
   })
 })

@@ -106,8 +106,8 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
   test('an expired reservation counts as spent', async () => {
     const limiter = plain()
     const [early, late] = [
-      reserved(await limiter.reserve('a', 2, { expiresIn: '10s' })),
-      reserved(await limiter.reserve('a', 3, { expiresIn: 40 })),
+      reserved(await limiter.reserve('a', 2, { ttl: '10s' })),
+      reserved(await limiter.reserve('a', 3, { ttl: 40 })),
     ]
     expect(late.expiresAt - late.decision.at).toBeCloseTo(40, 2)
     await backend.pass(40)
@@ -120,7 +120,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
 
   test('a renewed reservation can be settled later', async () => {
     const limiter = plain()
-    const reservation = reserved(await limiter.reserve('a', 4, { expiresIn: '80ms' }))
+    const reservation = reserved(await limiter.reserve('a', 4, { ttl: '80ms' }))
     const first = reservation.expiresAt
     await backend.pass(30)
     const renewal = await reservation.renew('300ms')
@@ -134,7 +134,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
 
   test('renew never shortens, defaults to the time of the reservation, and revives nothing', async () => {
     const limiter = plain()
-    const reservation = reserved(await limiter.reserve('a', 4, { expiresIn: '100ms' }))
+    const reservation = reserved(await limiter.reserve('a', 4, { ttl: '100ms' }))
     const first = reservation.expiresAt
     expect(await reservation.renew('1ms')).toEqual({ renewed: true, expiresAt: first })
     await backend.pass(20)
@@ -234,12 +234,12 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     for (const units of [0, -1, 1.5, '1', null, undefined]) {
       await expect(limiter.reserve('a', anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
     }
-    const options = [{ expiresIn: 0 }, { expiresIn: '1y' }, { expiresIn: '25h' }, { expiresin: 5 }, { tag: '' }, 5]
+    const options = [{ ttl: 0 }, { ttl: '1y' }, { ttl: '25h' }, { expiresin: 5 }, { tag: '' }, 5]
     for (const one of options) {
       await expect(limiter.reserve('a', 1, anything(one))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
     }
     await expect(limiter.reserve('', 1)).rejects.toMatchObject({ code: 'INVALID_KEY' })
-    const reservation = reserved(await limiter.reserve('a', 10, { expiresIn: '1d' }))
+    const reservation = reserved(await limiter.reserve('a', 10, { ttl: '1d' }))
     for (const actual of [-1, 1.5, '1', null, Number.NaN]) {
       await expect(reservation.commit(anything(actual))).rejects.toMatchObject({ code: 'INVALID_COST' })
     }
@@ -259,7 +259,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
 
   test('renew refuses invalid durations', async () => {
     const reservation = reserved(await plain().reserve('a', 1))
-    await expect(reservation.renew(anything('2d'))).rejects.toThrow('expiresIn must be at most \'1d\', got "2d"')
+    await expect(reservation.renew(anything('2d'))).rejects.toThrow('ttl must be at most \'1d\', got "2d"')
     await expect(reservation.renew(anything(0))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
   })
 

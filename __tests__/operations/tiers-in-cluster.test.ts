@@ -12,7 +12,7 @@ afterAll(() => cluster.stop())
 
 test.each([undefined, 64])('calls of one tick on keys of all nodes, with tags: %p', async (tags) => {
   const nodes = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`)
-  const store = new RedisStore({ cluster: tags === undefined ? { nodes } : { nodes, tags }, commandTimeoutMs: 5_000 })
+  const store = new RedisStore({ cluster: tags === undefined ? { nodes } : { nodes, tags }, commandTimeout: 5_000 })
   const plans = tiers({
     free: gcra({ limit: 1, period: '1h', burst: 2 }),
     pro: gcra({ limit: 1, period: '1h', burst: 4 }),

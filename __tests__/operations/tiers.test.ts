@@ -99,7 +99,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
     expect(await limiter.penalize('c', 9, free)).toBe(3)
     expect(await limiter.penalize('c', 9, pro)).toBe(4)
     expect(await limiter.wait('d', { ...pro, cost: 7 })).toMatchObject({ status: 'allowed-last', waitedMs: 0 })
-    expect((await rejectionOf(limiter.wait('d', { ...free, maxWaitMs: 0 }))).code).toBe('WAIT_TOO_LONG')
+    expect((await rejectionOf(limiter.wait('d', { ...free, maxWait: 0 }))).code).toBe('WAIT_TOO_LONG')
     const reservation = await limiter.reserve('e', 5, pro)
     expect(reservation.allowed && (await reservation.commit(2))).toMatchObject({ settled: true, refunded: 3 })
     expect(await limiter.peek('e', free)).toMatchObject({ remaining: 1 })

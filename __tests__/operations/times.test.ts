@@ -126,7 +126,7 @@ describe.each(BACKENDS)('times: $name', (backend) => {
     const limiter = backend.limiter(fixedWindow({ limit: 9, window: '1h' }))
     await limiter.override('a', { limit: 1 }, { ttl: '5m' })
     expect((await limiter.take('a')).nextAfterMs).toBe(300_000)
-    const permits = backend.limiter(concurrency({ limit: 2, expires: '30s' }))
+    const permits = backend.limiter(concurrency({ limit: 2, ttl: '30s' }))
     const [first, second] = [await permits.acquire('a'), await permits.acquire('a')]
     expect([first.decision.nextAfterMs, second.decision.nextAfterMs]).toEqual([0, 30_000])
     if (first.allowed) await first.release()

@@ -150,7 +150,7 @@ describe('with other options of a limiter over Redis', () => {
   const plans = (free: number, pro: number) => tiers({ free: hourly(free), pro: hourly(pro) })
 
   test('an embedded share follows updates and tiers', async () => {
-    const store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+    const store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
     const onStoreFailure = { embedded: { share: 0.5 } }
     const limiter = new RateLimiter(plans(4, 8), { store, prefix: 'share', onStoreFailure })
     expect(await limiter.take('a', { tier: 'free' })).toMatchObject({ source: 'fallback', limit: 2 })

@@ -87,13 +87,13 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
 
   test('refuses immediately if the wait would be too long, and schedules nothing', async () => {
     const limiter = backend.limiter(gcra({ limit: 2, period: '1h', burst: 1 }))
-    expect((await limiter.wait('a', { maxWaitMs: 0 })).status).toBe('allowed-last')
+    expect((await limiter.wait('a', { maxWait: 0 })).status).toBe('allowed-last')
     const error = await rejectionOf(limiter.wait('a'))
     expect(error).toMatchObject({ name: 'TollgateError', code: 'WAIT_TOO_LONG', charged: false })
     expect(error.decision).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0, source: 'store' })
     expect(error.decision?.retryAfterMs).toBe(1_800_000)
     expect(error.message).toMatch(
-      /^the next slot is 1800 s away, more than maxWaitMs of 30 s; raise maxWaitMs, or use onTooLong: 'resolve'$/,
+      /^the next slot is 1800 s away, more than maxWait of 30 s; raise maxWait, or use onTooLong: 'resolve'$/,
     )
     expect(await limiter.refund(anything(error.decision))).toBe(0)
     const refused = await limiter.wait('a', asValue)
@@ -101,8 +101,8 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
     expect(refused.retryAfterMs).toBe(1_800_000)
     expect(await limiter.refund(refused)).toBe(0)
     const abort = new AbortController()
-    const waiting = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
-    const next = await limiter.wait('a', { maxWaitMs: 3_000_000, ...asValue })
+    const waiting = limiter.wait('a', { maxWait: 3_600_000, signal: abort.signal })
+    const next = await limiter.wait('a', { maxWait: 3_000_000, ...asValue })
     expect(next.retryAfterMs).toBe(3_600_000)
     abort.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
@@ -112,11 +112,11 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
     const limiter = backend.limiter(tokenBucket({ capacity: 100, refill: { tokens: 1, every: '1d' } }))
     await limiter.take('a', 100)
     for (const cost of [1, 30, 100]) {
-      const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000, ...asValue })
+      const refused = await limiter.wait('a', { cost, maxWait: 3_600_000, ...asValue })
       expect(refused).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0, retryAfterMs: cost * 86_400_000 })
     }
-    const { message } = await rejectionOf(limiter.wait('a', { maxWaitMs: 3_600_000 }))
-    expect(message).toMatch(/ s away, more than the largest maxWaitMs \(3600 s\); make fewer calls, or use /)
+    const { message } = await rejectionOf(limiter.wait('a', { maxWait: 3_600_000 }))
+    expect(message).toMatch(/ s away, more than the largest maxWait \(3600 s\); make fewer calls, or use /)
     expect((await limiter.peek('a', 1)).retryAfterMs).toBe(86_400_000)
   })
 
@@ -131,7 +131,7 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
       decision: { status: 'impossible', retryAfterMs: null, waitedMs: 0 },
     })
     await limiter.block('a', '1h')
-    const patient = { maxWaitMs: 3_600_000 }
+    const patient = { maxWait: 3_600_000 }
     expect(await limiter.wait('a', { ...patient, ...asValue })).toMatchObject({ status: 'blocked', waitedMs: 0 })
     expect(await rejectionOf(limiter.wait('a', patient))).toMatchObject({
       code: 'WAIT_TOO_LONG',
@@ -172,7 +172,7 @@ describe.each(BACKENDS)('wait: $name', (backend) => {
 
 describe.each(BACKENDS)('a wait that ends early: $name', (backend) => {
   const hourly = gcra({ limit: 30, period: '1h', burst: 1 })
-  const patient = { maxWaitMs: 3_600_000 }
+  const patient = { maxWait: 3_600_000 }
 
   test('schedules nothing if the signal was already aborted', async () => {
     const limiter = backend.limiter(hourly)
@@ -225,7 +225,7 @@ describe.each(BACKENDS)('a wait that ends early: $name', (backend) => {
     const order: number[] = []
     const calls = Array.from({ length: 300 }, async (_, index) => {
       const signal = index % 6 === 0 ? undefined : abort.signal
-      const options = { maxWaitMs: 60_000, ...(signal !== undefined && { signal }) }
+      const options = { maxWait: 60_000, ...(signal !== undefined && { signal }) }
       const decision = await limiter.wait('a', options)
       order.push(index)
       return slotOf(decision)
@@ -303,7 +303,7 @@ describe('timers', () => {
     try {
       for (const cost of [1, 30, 100]) {
         // A timer of more than 24.8 days would fire immediately.
-        const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000, ...asValue })
+        const refused = await limiter.wait('a', { cost, maxWait: 3_600_000, ...asValue })
         expect(refused).toMatchObject({ status: 'refused', waitedMs: 0 })
       }
       expect(timer).not.toHaveBeenCalled()
@@ -410,27 +410,27 @@ describe('policies that cannot wait', () => {
   })
 
   test.each([
-    [{ maxWaitMs: -1 }, 'INVALID_OPTION', 'maxWaitMs must be a whole number from 0 to 3600000 milliseconds, got -1'],
+    [{ maxWait: -1 }, 'INVALID_OPTION', 'maxWait must be a whole number from 0 to 3600000 milliseconds, got -1'],
     [
-      { maxWaitMs: 3_600_001 },
+      { maxWait: 3_600_001 },
       'INVALID_OPTION',
-      'maxWaitMs must be a whole number from 0 to 3600000 milliseconds, got 3600001',
+      'maxWait must be a whole number from 0 to 3600000 milliseconds, got 3600001',
     ],
-    [{ maxWaitMs: '1d' }, 'INVALID_OPTION', 'whole number from 0 to 3600000 milliseconds, got "1d"'],
-    [{ maxWaitMs: '0.5ms' }, 'INVALID_OPTION', 'whole number from 0 to 3600000 milliseconds, got "0.5ms"'],
-    [{ maxWaitMs: '5000' }, 'INVALID_OPTION', 'got "5000": write 5000, or \'5000ms\''],
-    [{ maxWaitMs: Number.POSITIVE_INFINITY }, 'INVALID_OPTION', 'maxWaitMs must be'],
+    [{ maxWait: '1d' }, 'INVALID_OPTION', 'whole number from 0 to 3600000 milliseconds, got "1d"'],
+    [{ maxWait: '0.5ms' }, 'INVALID_OPTION', 'whole number from 0 to 3600000 milliseconds, got "0.5ms"'],
+    [{ maxWait: '5000' }, 'INVALID_OPTION', 'got "5000": write 5000, or \'5000ms\''],
+    [{ maxWait: Number.POSITIVE_INFINITY }, 'INVALID_OPTION', 'maxWait must be'],
     [{ cost: 0 }, 'INVALID_COST', 'cost must be a whole number from 1'],
     [{ signal: {} }, 'INVALID_OPTION', 'signal must be an AbortSignal, got an object'],
     [{ signal: null }, 'INVALID_OPTION', 'signal must be an AbortSignal, got null'],
     [{ tag: '' }, 'INVALID_OPTION', 'tag must not be empty'],
     [{ onTooLong: 'ignore' }, 'INVALID_OPTION', "onTooLong must be 'reject' or 'resolve', got \"ignore\""],
     [
-      { maxWait: 5 },
+      { maxWaitMs: 5 },
       'INVALID_OPTION',
-      'wait has no option "maxWait"; did you mean "maxWaitMs"? It takes cost, maxWaitMs, onTooLong, signal, tag',
+      'wait has no option "maxWaitMs"; did you mean "maxWait"? It takes cost, maxWait, onTooLong, signal, tag',
     ],
-    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag, tier), got 5'],
+    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWait, onTooLong, signal, tag, tier), got 5'],
   ])('%#: %p are not valid options', async (options, code, message) => {
     const limiter = new RateLimiter(PACER)
     const failed = { code, charged: false, message: expect.stringContaining(message) }

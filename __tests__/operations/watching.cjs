@@ -3,7 +3,7 @@ const { readFile } = require('node:fs/promises')
 const { gcra, RateLimiter, RedisStore, watchPolicies } = require('../../dist/index.js')
 
 const [url, file, everyMs] = process.argv.slice(2)
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 5 }), { store, prefix: 'watching' })
 const watch = watchPolicies(limiter, async () => JSON.parse(await readFile(file, 'utf8')), {
   every: `${everyMs}ms`,

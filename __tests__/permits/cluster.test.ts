@@ -18,10 +18,10 @@ test.each([undefined, 64])(
     const nodes = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`)
     const store = new RedisStore({
       cluster: tags === undefined ? { nodes } : { nodes, tags },
-      commandTimeoutMs: 30_000,
+      commandTimeout: 30_000,
     })
     const clock = byClock(store)
-    const policies = { most: concurrency({ limit: 2, expires: '1m' }), rate: gcra({ limit: 100, period: '1h' }) }
+    const policies = { most: concurrency({ limit: 2, ttl: '1m' }), rate: gcra({ limit: 100, period: '1h' }) }
     const limiter = new RateLimiter(policies, { store, prefix: `permits-${tags}` })
     const keys = Array.from({ length: 30 }, (_, number) => `key-${number}`)
     const permits = await Promise.all(keys.flatMap((key) => [0, 1, 2].map(() => limiter.acquire(key))))
@@ -38,7 +38,7 @@ test.each([undefined, 64])(
       (await endsOf()).every((end, index) => end > (before[index] as number) + 2),
     )
     expect((await limiter.acquire('key-0')).allowed).toBe(false)
-    const waiting = keys.map((key) => limiter.acquire(key, { maxWaitMs: 10_000 }))
+    const waiting = keys.map((key) => limiter.acquire(key, { maxWait: 10_000 }))
     const released = await Promise.all(permits.map(async (permit) => (permit.allowed ? permit.release() : undefined)))
     expect(released.filter((wasHeld) => wasHeld === true)).toHaveLength(60)
     const passed = await settledBy(clock, Promise.all(waiting))

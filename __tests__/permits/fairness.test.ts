@@ -46,7 +46,7 @@ test('the call that has waited longest is next, but for the documented bounds', 
   const call = async (process: number, at: number) => {
     await sleep(at)
     const since = clock.now()
-    const permit = await (limiters[process] as (typeof limiters)[number]).acquire('key', { maxWaitMs: 60_000 })
+    const permit = await (limiters[process] as (typeof limiters)[number]).acquire('key', { maxWait: 60_000 })
     if (!permit.allowed) {
       throw new Error('a call waits for a minute at most')
     }

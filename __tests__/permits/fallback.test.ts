@@ -14,7 +14,7 @@ import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { byClock, settledBy } from './by-clock.js'
 
-const POLICY = concurrency({ limit: 8, expires: '1m' })
+const POLICY = concurrency({ limit: 8, ttl: '1m' })
 
 function acquired(permit: Permit): Extract<Permit, { readonly allowed: true }> {
   if (!permit.allowed) {
@@ -26,8 +26,8 @@ function acquired(permit: Permit): Extract<Permit, { readonly allowed: true }> {
 describe.each([failing(), knownDown()])('$name', (away) => {
   test('throw: acquire rejects, with and without waiting', async () => {
     const limiter = fallbackLimiter(away.store(), POLICY, 'throw')
-    for (const maxWaitMs of [0, 5_000]) {
-      expect((await rejectionOf(limiter.acquire('a', { maxWaitMs }))).code).toMatch(/^STORE_/)
+    for (const maxWait of [0, 5_000]) {
+      expect((await rejectionOf(limiter.acquire('a', { maxWait }))).code).toMatch(/^STORE_/)
     }
     await limiter.close()
   })
@@ -35,7 +35,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
   test('allow: every call gets a permit that holds nothing', async () => {
     const clock = byClock(away.store())
     const limiter = fallbackLimiter(away.store(), POLICY, 'allow')
-    const permits = await Promise.all(Array.from({ length: 20 }, () => limiter.acquire('a', { maxWaitMs: 1_000 })))
+    const permits = await Promise.all(Array.from({ length: 20 }, () => limiter.acquire('a', { maxWait: 1_000 })))
     expect(permits.map(({ allowed, decision }) => [allowed, decision.source])).toEqual(Array(20).fill([true, 'none']))
     const first = permits[0] as Permit
     const { signal } = acquired(first)
@@ -49,7 +49,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     // The clock stands still, so no call waits.
     byClock(away.store())
     const limiter = fallbackLimiter(away.store(), POLICY, 'refuse')
-    const permits = await Promise.all([limiter.acquire('a'), limiter.acquire('a', { maxWaitMs: 60_000 })])
+    const permits = await Promise.all([limiter.acquire('a'), limiter.acquire('a', { maxWait: 60_000 })])
     expect(permits.map(({ allowed, decision }) => [allowed, decision.source])).toEqual(Array(2).fill([false, 'none']))
     await limiter.close()
   })
@@ -67,7 +67,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     await clock.advance('21s')
     await until('they are renewed', async () => (await limiter.peek('a', 0)).resetAt > resetAt)
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
-    const next = limiter.acquire('a', { maxWaitMs: 10_000 })
+    const next = limiter.acquire('a', { maxWait: 10_000 })
     expect(await held[0]?.release()).toBe(true)
     expect((await settledBy(clock, next)).allowed).toBe(true)
     await limiter.close()
@@ -78,7 +78,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
 // promise: permit-of-share
 test('a permit of the share lives from the decision of the share on, however long the store took to fail', async () => {
   const clock = new TestClock()
-  const policySet = policySetOf(concurrency({ limit: 4, expires: 100 }))
+  const policySet = policySetOf(concurrency({ limit: 4, ttl: 100 }))
   const failing = {
     isDown: false,
     origin: {},
@@ -96,8 +96,8 @@ test('a permit of the share lives from the decision of the share on, however lon
   const onStoreFailure = { embedded: { share: 0.5 } }
   const backend = openBackend(store, policySet, { prefix: 'late', tag: undefined, onStoreFailure })
   const pool = new PermitPool(timeOf(clock))
-  for (const maxWaitMs of [0, 5_000]) {
-    const call = { units: 1, maxWaitMs, signal: undefined, tag: undefined, tier: undefined }
+  for (const maxWait of [0, 5_000]) {
+    const call = { units: 1, maxWaitMs: maxWait, signal: undefined, tag: undefined, tier: undefined }
     const permit = acquired(await clock.advanceUntil(pool.acquire(() => backend, new Keys(['k'], undefined), call)))
     expect(permit.decision.source).toBe('fallback')
     expect(permit.signal.aborted).toBe(false)
@@ -108,12 +108,12 @@ test('a permit of the share lives from the decision of the share on, however lon
 // promise: permits-law
 test('a permit of the store is lost in an outage, and the share of the process does not know it', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+  await using store = new RedisStore({ url: server.url, commandTimeout: 30_000 })
   // For the outage. Limiters of one prefix have one share.
-  await using impatient = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  await using impatient = new RedisStore({ url: server.url, commandTimeout: 200 })
   const clock = byClock(store)
   const onStoreFailure = { embedded: { share: 0.5 } }
-  const policy = concurrency({ limit: 2, expires: '1m' })
+  const policy = concurrency({ limit: 2, ttl: '1m' })
   const limiter = new RateLimiter(policy, { store, prefix: 'out', onStoreFailure })
   const inOutage = new RateLimiter(policy, { store: impatient, prefix: 'out', onStoreFailure })
   const before = acquired(await limiter.acquire('a'))

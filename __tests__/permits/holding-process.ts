@@ -23,7 +23,7 @@ export class Holding {
   constructor(url: string, workers = 0) {
     this.#file = join(this.#folder, 'events')
     writeFileSync(this.#file, '')
-    const options = { url, file: this.#file, limit: LIMIT, expires: EXPIRES_MS, keys: KEYS, workers }
+    const options = { url, file: this.#file, limit: LIMIT, ttlMs: EXPIRES_MS, keys: KEYS, workers }
     this.#process = fork(join(__dirname, 'holding.cjs'), [JSON.stringify(options)])
     this.#exit = once(this.#process, 'exit')
   }

@@ -8,7 +8,7 @@ const { isMainThread, threadId, Worker, workerData, parentPort } = require('node
 const { concurrency, RateLimiter, RedisStore } = require('../../dist/index.js')
 
 const options = isMainThread ? JSON.parse(process.argv[2]) : workerData
-const { url, file, limit, expires, keys, workers = 0 } = options
+const { url, file, limit, ttlMs, keys, workers = 0 } = options
 let isRunning = true
 let count = 0
 
@@ -19,8 +19,8 @@ function write(event) {
 async function hold(limiter, granted) {
   const key = keys[Math.floor(Math.random() * keys.length)]
   const cost = 1 + Math.floor(Math.random() * 2)
-  const maxWaitMs = Math.random() < 0.5 ? 0 : 200
-  const permit = await limiter.acquire(key, { cost, maxWaitMs })
+  const maxWait = Math.random() < 0.5 ? 0 : 200
+  const permit = await limiter.acquire(key, { cost, maxWait })
   if (!permit.allowed) {
     return
   }
@@ -31,15 +31,15 @@ async function hold(limiter, granted) {
   write({ kind: 'start', id, key, units: cost, at })
   const { signal } = permit
   // Some hold it for longer than it lasts without renewals.
-  const millis = Math.random() < 0.02 ? 3 * expires : Math.random() * 60
+  const millis = Math.random() < 0.02 ? 3 * ttlMs : Math.random() * 60
   await sleep(millis, undefined, { signal }).catch(() => {})
   write({ kind: 'end', id, at: Date.now() })
   await permit.release()
 }
 
 async function main() {
-  const store = new RedisStore({ url, commandTimeoutMs: 300 })
-  const limiter = new RateLimiter(concurrency({ limit, expires: `${expires}ms` }), { store, prefix: 'law' })
+  const store = new RedisStore({ url, commandTimeout: 300 })
+  const limiter = new RateLimiter(concurrency({ limit, ttl: `${ttlMs}ms` }), { store, prefix: 'law' })
   const granted = new WeakSet()
   const holders = Array.from({ length: 6 }, async () => {
     while (isRunning) {

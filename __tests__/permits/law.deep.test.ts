@@ -56,7 +56,7 @@ test('eight processes and threads, faults of all kinds: never more than the limi
   // The trace is dense enough to find an excess.
   expect(findExcess(traces, LIMIT - 1)).toMatchObject({ units: LIMIT })
   await using store = new RedisStore(server.url)
-  const limiter = new RateLimiter(concurrency({ limit: LIMIT, expires: EXPIRES_MS }), { store, prefix: 'law' })
+  const limiter = new RateLimiter(concurrency({ limit: LIMIT, ttl: EXPIRES_MS }), { store, prefix: 'law' })
   await sleep(EXPIRES_MS)
   for (const key of new Set(KEYS)) {
     const whole = await limiter.acquire(key, { cost: LIMIT })

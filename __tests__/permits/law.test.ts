@@ -30,7 +30,7 @@ type Step =
       readonly process: number
       readonly calls: number
       readonly cost: number
-      readonly maxWaitMs: number
+      readonly maxWait: number
       readonly holdMs: number
     }
   | { readonly kind: 'pass'; readonly millis: number }
@@ -48,7 +48,7 @@ const STEPS: fc.Arbitrary<Step[]> = fc.array(
         process,
         calls: fc.integer({ min: 1, max: 4 }),
         cost: fc.integer({ min: 1, max: 2 }),
-        maxWaitMs: fc.constantFrom(0, 200),
+        maxWait: fc.constantFrom(0, 200),
         // Some hold it for longer than it lasts without renewals.
         holdMs: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 60 }) }, fc.constant(3 * LIFE_MS)),
       }),
@@ -92,7 +92,7 @@ class Schedule {
   }
 
   limiterOn(store: VirtualProcess | MemoryStore) {
-    return new RateLimiter(concurrency({ limit: LIMIT, expires: LIFE_MS }), { store: anything(store), prefix: 'law' })
+    return new RateLimiter(concurrency({ limit: LIMIT, ttl: LIFE_MS }), { store: anything(store), prefix: 'law' })
   }
 
   async run(step: Step): Promise<void> {
@@ -121,11 +121,11 @@ class Schedule {
     }
   }
 
-  async #hold({ process, cost, maxWaitMs, holdMs }: Extract<Step, { kind: 'acquire' }>): Promise<void> {
+  async #hold({ process, cost, maxWait, holdMs }: Extract<Step, { kind: 'acquire' }>): Promise<void> {
     const limiter = this.#limiters[process] as ReturnType<Schedule['limiterOn']>
     const { events } = this.traces[process] as (typeof this.traces)[number]
     this.#settle(process, 1)
-    const permit = await limiter.acquire('hot', { cost, maxWaitMs }).catch(() => undefined)
+    const permit = await limiter.acquire('hot', { cost, maxWait }).catch(() => undefined)
     this.#settle(process, -1)
     if (!permit?.allowed) {
       return
@@ -187,7 +187,7 @@ describe('beside a rate', () => {
   const redis = drivenRedis()
 
   test('a refused rate takes no permit, and a refused permit charges no rate', async () => {
-    const policies = { most: concurrency({ limit: 5, expires: '5s' }), rate: fixedWindow({ limit: 40, window: '1h' }) }
+    const policies = { most: concurrency({ limit: 5, ttl: '5s' }), rate: fixedWindow({ limit: 40, window: '1h' }) }
     const limiters = ['one', 'two'].map((_) => new RateLimiter(policies, { store: redis.store, prefix: 'both' }))
     const outcomes = { admitted: 0, most: 0, rate: 0 }
     let [held, mostHeld] = [0, 0]
@@ -223,16 +223,16 @@ test('a holder that is killed frees its permit within its life', async () => {
   const { server, time } = await startDriven()
   await using _ = server
   await using store = time.store()
-  const [prefix, expires] = ['killed', 3_000]
-  const limiter = new RateLimiter(concurrency({ limit: LIMIT, expires }), { store, prefix })
-  const options = JSON.stringify({ url: server.url, prefix, limit: LIMIT, expires })
+  const [prefix, ttl] = ['killed', 3_000]
+  const limiter = new RateLimiter(concurrency({ limit: LIMIT, ttl }), { store, prefix })
+  const options = JSON.stringify({ url: server.url, prefix, limit: LIMIT, ttl })
   const holder = fork(join(__dirname, 'one-holder.cjs'), [options])
   expect(await once(holder, 'message')).toEqual([true, undefined])
   const exit = once(holder, 'exit')
   holder.kill('SIGKILL')
   await exit
   // The server's clock stood still, also for its renewals.
-  await time.pass(expires - 1)
+  await time.pass(ttl - 1)
   expect((await limiter.peek('key', 0)).remaining).toBe(0)
   await time.pass(1)
   expect((await limiter.peek('key', 0)).remaining).toBe(LIMIT)
@@ -243,14 +243,14 @@ test('a permit whose answer comes after its life is an error, and is released', 
   const { server, time } = await startDriven()
   await using _ = server
   await using proxy = await TcpProxy.start(server)
-  await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 }))
-  const limiter = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store, prefix: 'late' })
-  await using observer = new RedisStore({ url: server.url, commandTimeoutMs: 60_000 })
-  const other = new RateLimiter(concurrency({ limit: 1, expires: 500 }), { store: observer, prefix: 'late' })
+  await using store = time.drive(new RedisStore({ url: proxy.url, commandTimeout: 60_000 }))
+  const limiter = new RateLimiter(concurrency({ limit: 1, ttl: 500 }), { store, prefix: 'late' })
+  await using observer = new RedisStore({ url: server.url, commandTimeout: 60_000 })
+  const other = new RateLimiter(concurrency({ limit: 1, ttl: 500 }), { store: observer, prefix: 'late' })
   await limiter.peek('k', 0)
-  for (const maxWaitMs of [0, 5_000]) {
+  for (const maxWait of [0, 5_000]) {
     proxy.hold('down')
-    const call = rejectionOf(limiter.acquire('k', { maxWaitMs }))
+    const call = rejectionOf(limiter.acquire('k', { maxWait }))
     await until('the permit is granted', async () => (await other.peek('k', 0)).remaining === 0)
     time.skip(600)
     proxy.release()

@@ -107,7 +107,7 @@ test.each([
   }
   await limiter[method]('a')
   const controller = new AbortController()
-  const options = { maxWaitMs: '1h', signal: controller.signal }
+  const options = { maxWait: '1h', signal: controller.signal }
   const calls = Array.from({ length: 2_000 }, () => limiter[method]('a', options).catch(({ code }) => code))
   await new Promise(setImmediate)
   const searches = longSearches()

@@ -38,7 +38,7 @@ class DistantProcess {
   constructor(clock: TestClock, store: MemoryStore, limit: number, tripMs: number) {
     this.#clock = clock
     this.#pool = new PermitPool(timeOf(clock))
-    const near = store.open('patience', policySetOf(concurrency({ limit, expires: '1h' })))
+    const near = store.open('patience', policySetOf(concurrency({ limit, ttl: '1h' })))
     const execute: LimiterBackend['execute'] = async (keys, operation) => {
       await clock.sleep(tripMs)
       const result = near.execute(keys, operation)
@@ -139,7 +139,7 @@ test.each(Array.from({ length: numRuns }, (_, index) => firstSeed + index))('mix
 test('calls that release their permits at once send few requests', async () => {
   const clock = new TestClock()
   const pool = new PermitPool(timeOf(clock))
-  const near = new MemoryStore({ clock }).open('surplus', policySetOf(concurrency({ limit: 4, expires: '1h' })))
+  const near = new MemoryStore({ clock }).open('surplus', policySetOf(concurrency({ limit: 4, ttl: '1h' })))
   let [underWay, most] = [0, 0]
   const execute: LimiterBackend['execute'] = async (keys, operation) => {
     const isRequest = operation.kind === 'acquire' ? 1 : 0

@@ -3,7 +3,7 @@
 import { calendarWindow, RateLimiter, RedisStore } from 'tollgate'
 
 const { url, prefix, options } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 60_000 })
+const store = new RedisStore({ url, commandTimeout: 60_000 })
 const limiter = new RateLimiter(calendarWindow(options), { store, prefix })
 
 async function take(key) {

@@ -161,7 +161,7 @@ test('windows opened alternately do not overlap, and each admits the limit', asy
 })
 
 test('over Redis a limiter has the same results as the embedded one', async () => {
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 30_000 })
   for (const every of ['hour', 'day', 'week', 'month', '12h'] as const) {
     const policy = calendarWindow({ limit: 3, every, timeZone: 'Europe/Berlin' })
     const limiter = new RateLimiter(policy, { store, prefix: `calendar-${every}` })

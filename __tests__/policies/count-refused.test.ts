@@ -25,7 +25,7 @@ test('by default a refused call counts nothing', () => {
 
 test('over Redis, in one tick and for every process', async () => {
   const server = await RedisServer.start()
-  const stores = [1, 2].map(() => new RedisStore({ url: server.url, commandTimeoutMs: 30_000 }))
+  const stores = [1, 2].map(() => new RedisStore({ url: server.url, commandTimeout: 30_000 }))
   const [one, other] = stores.map((store): RateLimiter => new RateLimiter(COUNTING, { store, prefix: 'counting' })) as [
     RateLimiter,
     RateLimiter,

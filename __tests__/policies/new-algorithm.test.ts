@@ -152,7 +152,7 @@ test('the stores and an oracle decide a trace alike', async () => {
   }
   const server = await RedisServer.start({ timeUs: Date.UTC(2026, 5, 1) * 1_000 })
   const time = new DrivenTime(server)
-  const shared = time.drive(new copy.RedisStore({ url: server.url, commandTimeoutMs: 60_000 }) as RedisStore)
+  const shared = time.drive(new copy.RedisStore({ url: server.url, commandTimeout: 60_000 }) as RedisStore)
   try {
     const policy = copy.cooldown({ limit: 5, pause: '2s' })
     const embedded = new copy.RateLimiter(policy, { store: new copy.MemoryStore({ clock: time.now }) })

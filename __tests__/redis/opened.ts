@@ -12,7 +12,7 @@ export interface OpenedRedis {
 export function openedRedis(
   options: RedisServerOptions = {},
   open: (server: RedisServer) => RedisStore | Promise<RedisStore> = ({ url }) =>
-    new RedisStore({ url, commandTimeoutMs: PATIENT_MS }),
+    new RedisStore({ url, commandTimeout: PATIENT_MS }),
 ): OpenedRedis {
   let server: RedisServer
   let store: RedisStore

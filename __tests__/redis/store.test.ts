@@ -16,7 +16,7 @@ afterAll(async () => {
 })
 
 async function withStore<T>(run: (store: RedisStore) => Promise<T>): Promise<T> {
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  const store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   try {
     return await run(store)
   } finally {
@@ -120,7 +120,7 @@ test('limiters with the same URL share a connection, which closes with the last 
 })
 
 test('a closed limiter and a closed store refuse calls with CLOSED', async () => {
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  const store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closed' })
   const calls = Array.from({ length: 5 }, () => limiter.take('a'))
   await store.close()
@@ -132,7 +132,7 @@ test('a closed limiter and a closed store refuse calls with CLOSED', async () =>
 })
 
 test('closing a store waits for every kind of pending call, and refuses every kind of new one', async () => {
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  const store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closing' })
   await limiter.ready()
   const underWay = Promise.allSettled([limiter.take('z'), limiter.peek('a'), limiter.reset('b')])
@@ -149,9 +149,13 @@ test("errors have the option's name, value and rule, and no password", () => {
   expect(of('http://user:hunter2@localhost').message).toMatch(/^url must be a Redis URL: redis:\/\//)
   expect(of(5).message).toMatch(/RedisStore takes a URL or an object of options, got a port: /)
   expect(of({}).message).toMatch(/needs exactly one of url, host, path, sentinel, cluster, got none/)
-  expect(of({ url: server.url, comandTimeoutMs: 5 }).message).toMatch(/has no option "comandTimeoutMs"/)
-  expect(of({ url: server.url, commandTimeoutMs: 0 }).message).toMatch(/^commandTimeoutMs must be a whole number/)
-  expect(of({ url: server.url, connectTimeoutMs: '1.5ms' }).message).toMatch(/^connectTimeoutMs must be a whole number/)
+  expect(of({ url: server.url, comandTimeout: 5 }).message).toMatch(/has no option "comandTimeout"/)
+  for (const name of ['connectTimeout', 'commandTimeout', 'idleCheck']) {
+    const { message } = of({ url: server.url, [`${name}Ms`]: 5_000 })
+    expect(message).toContain(`has no option "${name}Ms"; did you mean "${name}"?`)
+  }
+  expect(of({ url: server.url, commandTimeout: 0 }).message).toMatch(/^commandTimeout must be a whole number/)
+  expect(of({ url: server.url, connectTimeout: '1.5ms' }).message).toMatch(/^connectTimeout must be a whole number/)
   expect(of({ url: server.url, maxPending: -1 }).message).toMatch(/^maxPending must be a whole number/)
   const missing = failureOf(() => new RateLimiter(policy, { store: server.url } as never))
   expect(missing).toMatchObject({

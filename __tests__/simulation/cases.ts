@@ -280,7 +280,7 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'concurrency',
-    versions: [concurrency({ limit: 6, expires: '2m' }), concurrency({ limit: 9, expires: '1h' })],
+    versions: [concurrency({ limit: 6, ttl: '2m' }), concurrency({ limit: 9, ttl: '1h' })],
     keys: KEYS,
     maxCost: 4,
     horizonMs: 120_000,
@@ -292,8 +292,8 @@ export const CASES: readonly Case[] = [
     versions: [
       {
         rate: gcra({ limit: 20, period: '1m', per: 'account' }),
-        account: concurrency({ limit: 5, expires: '3m', per: 'account' }),
-        all: concurrency({ limit: 7, expires: '2m', per: 'global' }),
+        account: concurrency({ limit: 5, ttl: '3m', per: 'account' }),
+        all: concurrency({ limit: 7, ttl: '2m', per: 'global' }),
       },
     ],
     keys: ['ann', 'bob', 'eve'].map((account) => ({ account })),

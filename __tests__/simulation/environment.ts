@@ -92,7 +92,7 @@ export class Environment {
     const memory = new native.MemoryStore({ clock })
     this.proxy.latencyMs = latencyMs
     const url = latencyMs > 0 ? this.proxy.url : this.server.url
-    const redis = new native.RedisStore(url, { commandTimeoutMs: 30_000 })
+    const redis = new native.RedisStore(url, { commandTimeout: 30_000 })
     this.#ends.push(() => redis.close())
     this.#pending.push(() => redis.status().pending)
     this.#stores = [
@@ -123,7 +123,7 @@ export class Environment {
       autoResendUnfulfilledCommands: false,
       enableReadyCheck: false,
     })
-    const redis = wasm.RedisStore.from(client, { commandTimeoutMs: 30_000 })
+    const redis = wasm.RedisStore.from(client, { commandTimeout: 30_000 })
     this.#pending.push(() => redis.pending)
     this.#ends.push(async () => {
       await redis.close()

@@ -128,9 +128,9 @@ export class SimulatedLimiter {
       : {
           ban: {
             after: random.whole(1, 3),
-            within: duration(),
+            period: duration(),
             for: [duration(), duration(), duration()].slice(random.whole(0, 2)),
-            forget: duration(),
+            ttl: duration(),
           },
         }
   }
@@ -190,7 +190,7 @@ export class SimulatedLimiter {
       return this.#reserve(key, cost, tier)
     }
     return this.#taking('wait', key, { cost, ...tier }, (limiter) =>
-      limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve', ...tier }),
+      limiter.wait(key, { cost, maxWait: 0, onTooLong: 'resolve', ...tier }),
     )
   }
 
@@ -198,16 +198,16 @@ export class SimulatedLimiter {
   abortedWait(): Operation {
     const random = this.#random
     const [key, cost] = [random.one(this.case.keys), this.#cost()]
-    const maxWaitMs = random.whole(1, this.case.horizonMs)
+    const maxWait = random.whole(1, this.case.horizonMs)
     const isPeek = random.next() < 0.5
     const tier = random.one(this.tiers)
     return {
       name: 'wait and leave',
-      details: { cost, maxWaitMs, isPeek, ...tier },
+      details: { cost, maxWait, isPeek, ...tier },
       key,
       run: async (limiter) => {
         const aborting = new AbortController()
-        const waited = limiter.wait(key, { cost, maxWaitMs, onTooLong: 'resolve', signal: aborting.signal, ...tier })
+        const waited = limiter.wait(key, { cost, maxWait, onTooLong: 'resolve', signal: aborting.signal, ...tier })
         const next = isPeek ? limiter.peek(key, this.#costOf(1, tier)) : limiter.take(key, this.#costOf(1, tier))
         aborting.abort()
         const outcomes = await Promise.allSettled([waited, next])
@@ -278,23 +278,23 @@ export class SimulatedLimiter {
       // Calls on one reservation wait for each other, so it has one call in a turn.
       const held = this.#held.splice(random.whole(0, length - 1), 1)[0] as OpenReservation
       const of = (store: number) => held.reservations[store] as Reservation & { readonly allowed: true }
-      const [expiresIn, more] = [this.#durationMs(), random.whole(1, units)]
+      const [ttl, more] = [this.#durationMs(), random.whole(1, units)]
       const onResults = () => {
         this.#held.push(held)
       }
       return random.next() < 0.4
         ? {
             name: 'renew',
-            details: { expiresIn },
+            details: { ttl },
             key: held.key,
-            run: (_, store) => of(store).renew(expiresIn),
+            run: (_, store) => of(store).renew(ttl),
             onResults,
           }
         : {
             name: 'extend',
-            details: { units: more, expiresIn },
+            details: { units: more, ttl },
             key: held.key,
-            run: (_, store) => of(store).extend(more, { expiresIn }),
+            run: (_, store) => of(store).extend(more, { ttl }),
             onResults,
           }
     }
@@ -311,12 +311,12 @@ export class SimulatedLimiter {
         },
       }
     }
-    const expiresIn = this.#durationMs()
+    const ttl = this.#durationMs()
     return {
       name: 'reserve',
-      details: { units, expiresIn, ...tier },
+      details: { units, ttl, ...tier },
       key,
-      run: (limiter) => limiter.reserve(key, units, { expiresIn, ...tier }),
+      run: (limiter) => limiter.reserve(key, units, { ttl, ...tier }),
       onResults: (outcomes) => {
         if ((outcomes[0] as Partial<Reservation>).allowed === true) {
           this.#held = [...this.#held.slice(-20), { key, reservations: outcomes }]

@@ -75,7 +75,7 @@ describe('waits', () => {
     const decision = await clock.advanceUntil(limiter.wait('a'))
     expect(decision.waitedMs).toBe(10_000)
     expect(clock.now()).toBe(START + 10_000)
-    await expect(clock.advanceUntil(limiter.wait('a', { maxWaitMs: 10 }))).rejects.toMatchObject({
+    await expect(clock.advanceUntil(limiter.wait('a', { maxWait: 10 }))).rejects.toMatchObject({
       code: 'WAIT_TOO_LONG',
     })
     expect(clock.now()).toBe(START + 10_000)
@@ -97,7 +97,7 @@ describe('waits', () => {
 
 describe('permits and reservations', () => {
   test('a permit is renewed while the clock advances, and is lost if the key is reset', async () => {
-    const { clock, limiter } = limiterOf(concurrency({ limit: 1, expires: '30s' }))
+    const { clock, limiter } = limiterOf(concurrency({ limit: 1, ttl: '30s' }))
     const permit = await limiter.acquire('a')
     const signal = permit.allowed ? permit.signal : undefined
     await clock.advance('1h')
@@ -110,10 +110,10 @@ describe('permits and reservations', () => {
     expect(clock.timerCount).toBe(0)
   })
 
-  test('acquire waits for a permit, or for maxWaitMs', async () => {
+  test('acquire waits for a permit, or for maxWait', async () => {
     const { clock, limiter } = limiterOf(concurrency({ limit: 1 }))
     const first = await limiter.acquire('a')
-    const [early, late] = [limiter.acquire('a', { maxWaitMs: 5_000 }), limiter.acquire('a', { maxWaitMs: 20_000 })]
+    const [early, late] = [limiter.acquire('a', { maxWait: 5_000 }), limiter.acquire('a', { maxWait: 20_000 })]
     expect((await clock.advanceUntil(early)).allowed).toBe(false)
     expect(clock.now()).toBe(START + 5_000)
     await (first.allowed && first.release())
@@ -124,8 +124,8 @@ describe('permits and reservations', () => {
 
   test('a reservation expires', async () => {
     const { clock, limiter } = limiterOf(fixedWindow({ limit: 10, window: '1h' }))
-    const late = await limiter.reserve('a', 5, { expiresIn: '5m' })
-    const early = await limiter.reserve('a', 5, { expiresIn: '5m' })
+    const late = await limiter.reserve('a', 5, { ttl: '5m' })
+    const early = await limiter.reserve('a', 5, { ttl: '5m' })
     await clock.advance('4m')
     expect(early.allowed && (await early.commit(1))).toMatchObject({ settled: true, refunded: 4 })
     await clock.advance('1m')
@@ -142,7 +142,7 @@ describe('outgoing calls', () => {
       sent.push(clock.now() - START)
       return answers.shift() as Response
     }
-    const api = new OutgoingClient({ limiter, clock, fetch, maxWaitMs: '1h' })
+    const api = new OutgoingClient({ limiter, clock, fetch, maxWait: '1h' })
     const response = await clock.advanceUntil(api.fetch('https://api.example.com/'))
     expect(await response.text()).toBe('done')
     expect(sent).toEqual([0, 600_000])
@@ -156,7 +156,7 @@ describe('outgoing calls', () => {
       const headers = answers.shift()
       return new Response(null, { status: headers === undefined ? 200 : 429, headers: headers ?? {} })
     }
-    const api = new OutgoingClient({ limiter, clock, fetch, maxWaitMs: '1h' })
+    const api = new OutgoingClient({ limiter, clock, fetch, maxWait: '1h' })
     const { status } = await clock.advanceUntil(api.fetch('https://api.example.com/'))
     expect([status, clock.now() - START]).toEqual([200, 90_000])
   })

@@ -45,7 +45,7 @@ const sink = { last: undefined }
 
 async function away(onStoreFailure, prefix) {
   // The discard port, where no server listens.
-  const store = new RedisStore({ host: '127.0.0.1', port: 9, commandTimeoutMs: 100 })
+  const store = new RedisStore({ host: '127.0.0.1', port: 9, commandTimeout: 100 })
   await new Promise((resolve) => store.on('down', resolve))
   const contender = awaited(new RateLimiter(POLICY, { store, prefix, onStoreFailure }))
   return { ...contender, close: () => store.close() }

@@ -51,7 +51,7 @@ const LIBRARIES = {
     const store = new RedisStore(redisUrl)
     const policy =
       perSecond === undefined
-        ? concurrency({ limit: atATime, expires: '10s' })
+        ? concurrency({ limit: atATime, ttl: '10s' })
         : gcra({ limit: perSecond, period: '1s', burst: 1 })
     const limiter = new RateLimiter(policy, { store, prefix: 'outgoing' })
     const api = new OutgoingClient({ limiter, key: 'server', maxQueued: 10_000, retries: 10 })

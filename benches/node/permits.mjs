@@ -34,10 +34,10 @@ const LIFE_MS = 30_000
 
 function tollgate(url, limit) {
   const store = new RedisStore(url)
-  const limiter = new RateLimiter(concurrency({ limit, expires: LIFE_MS }), { store, prefix: `permits-${limit}` })
+  const limiter = new RateLimiter(concurrency({ limit, ttl: LIFE_MS }), { store, prefix: `permits-${limit}` })
   return {
     async hold() {
-      const permit = await limiter.acquire('key', { maxWaitMs: 10_000 })
+      const permit = await limiter.acquire('key', { maxWait: 10_000 })
       if (!permit.allowed) throw new Error('no permit within ten seconds')
       await permit.release()
     },

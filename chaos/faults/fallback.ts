@@ -190,7 +190,7 @@ const speed: Fault = {
   isLong: true,
   run: async () => {
     await using server = await RedisServer.reserve()
-    const store = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
+    const store = new RedisStore({ url: server.url, commandTimeout: 50 })
     const { rate } = POLICIES
     const limiters: Readonly<Record<string, RateLimiter>> = {
       embedded: new RateLimiter(rate),

@@ -33,7 +33,7 @@ async function cycled(
   const broken: string[] = []
   const all: Ended[] = []
   const delay = new LoopDelay()
-  const store = new RedisStore({ commandTimeoutMs: TIMEOUT_MS, ...options })
+  const store = new RedisStore({ commandTimeout: TIMEOUT_MS, ...options })
   const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'cycled' })
   let [warm, normalMs] = [undefined as Resources | undefined, 0]
   delay.start()

@@ -21,7 +21,7 @@ function midCall(limiter: RateLimiter): void {
 }
 
 async function main(): Promise<void> {
-  const store = new RedisStore({ url, commandTimeoutMs: TIMEOUT_MS })
+  const store = new RedisStore({ url, commandTimeout: TIMEOUT_MS })
   const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'ending' })
   // The deadline is short, and processes that start at the same time are slow.
   await until('the store answers', () => limiter.ready().then(() => true))

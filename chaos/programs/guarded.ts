@@ -45,7 +45,7 @@ interface Late {
 
 async function main(): Promise<void> {
   const { url, ms, onStoreFailure } = JSON.parse(process.argv[2] as string) as Guarded
-  const store = new RedisStore({ url, commandTimeoutMs: TIMEOUT_MS })
+  const store = new RedisStore({ url, commandTimeout: TIMEOUT_MS })
   const names = ['window', 'rate'] as const
   const limiters = names.map((name) => new RateLimiter(SHARED[name], { store, prefix: name, onStoreFailure }))
   while (store.status().state !== 'up') {

@@ -35,7 +35,7 @@ const PAUSE_MS = 4
 
 async function load({ url, ms, file }: Leasing, ready: () => Promise<unknown>): Promise<LeasingReport> {
   const trace = openSync(file, 'a')
-  const store = new RedisStore({ url, commandTimeoutMs: TIMEOUT_MS })
+  const store = new RedisStore({ url, commandTimeout: TIMEOUT_MS })
   const limiters = LIMITERS.map(
     (name) => new RateLimiter(LEASED[name], { store, prefix: name, local: LEASED_LOCAL[name] }),
   )

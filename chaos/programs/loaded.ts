@@ -16,7 +16,7 @@ export interface Told {
 
 async function main(): Promise<void> {
   const { url, ms } = JSON.parse(process.argv[2] as string) as { url: string; ms: number }
-  const store = new RedisStore({ url, commandTimeoutMs: LONG_TIMEOUT_MS })
+  const store = new RedisStore({ url, commandTimeout: LONG_TIMEOUT_MS })
   const delay = new LoopDelay()
   const load = new Load(store, delay, { timeoutMs: LONG_TIMEOUT_MS, inFlight: 16 })
   await load.charged()

@@ -72,7 +72,7 @@ class Soaking {
       return {
         bench: new Bench(
           target,
-          new RedisStore({ ...options, commandTimeoutMs: TIMEOUT_MS }),
+          new RedisStore({ ...options, commandTimeout: TIMEOUT_MS }),
           TIMEOUT_MS,
           this.#calls,
           random,
@@ -106,7 +106,7 @@ class Soaking {
     const own =
       options === undefined
         ? this.#embedded(bench, stores)
-        : [...briefStores(bench, { ...options, commandTimeoutMs: TIMEOUT_MS }), ...local(bench), ...fallbacks(bench)]
+        : [...briefStores(bench, { ...options, commandTimeout: TIMEOUT_MS }), ...local(bench), ...fallbacks(bench)]
     return [
       ...own,
       ...[algorithms, several, changes, tiered, bans, waits, reservations, permits, briefLimiters, outgoing].flatMap(
@@ -118,7 +118,7 @@ class Soaking {
 
   #embedded(bench: Bench, stores: Task['stores']): Activity[] {
     const [store] = Object.values(stores) as [RedisStoreOptions]
-    const task = { store: { ...store, commandTimeoutMs: TIMEOUT_MS }, name: SHARED, ms: 3_000 }
+    const task = { store: { ...store, commandTimeout: TIMEOUT_MS }, name: SHARED, ms: 3_000 }
     const leak: Activity = { everyMs: 500, run: async () => this.#leak(), close: async () => this.#endLeak() }
     const all = [...overflow(bench), ...workers(bench, task, (units) => this.#add('memory', 'sliding', units))]
     return this.#task.leaks ? [...all, leak] : all

@@ -17,7 +17,7 @@ const policies = {
 const limiter = instrument(REDIS_URL ? overRedis(REDIS_URL) : new RateLimiter(policies), { name: 'api' })
 
 function overRedis(url) {
-  const store = new RedisStore({ url, commandTimeoutMs: 500 })
+  const store = new RedisStore({ url, commandTimeout: '500ms' })
   instrumentStore(store, { name: 'main' })
   // One of two processes: while Redis is away, each decides with half of the limit.
   return new RateLimiter(policies, { store, prefix: 'api', onStoreFailure: { embedded: { share: 0.5 } } })

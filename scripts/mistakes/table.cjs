@@ -21,7 +21,7 @@ function responseTo(done) {
 
 /** @type {typeof import('./table.cjs').mistakesOf} */
 function mistakesOf(tollgate, rateLimit) {
-  const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow } = tollgate
+  const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow, concurrency } = tollgate
   const { slidingWindow, slidingCounter, slidingLog, slidingLogs } = tollgate
   const { MemoryStore, RateLimiter, RedisStore } = tollgate
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
@@ -31,7 +31,7 @@ function mistakesOf(tollgate, rateLimit) {
     account: gcra({ limit: 5, period: '1h', per: 'account' }),
   })
   // No server listens there: the calls fail before anything is sent.
-  const redis = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+  const redis = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
   const shared = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store: redis, prefix: 'mistakes' })
   /** The form of the methods in `ioredis` and node-redis. */
   const client = { call: async () => 0, options: {} }
@@ -61,6 +61,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => tokenBucket({ capacity: 20, refill: { tokens: 5, interval: '1s' } }), /did you mean "every"\?/],
     [() => tokenBucket({ capacity: 20, refill: 5 }), /tokens, every/],
     [() => leakyBucket({ capacity: 20, leak: { tokens: 5, every: '1s' } }), /did you mean "units"\?/],
+    [() => concurrency({ limit: 5, expires: '1m' }), /did you mean "ttl"\?/],
     [() => calendarWindow({ limit: 100, period: 'day' }), /did you mean "every"\?/],
     [() => calendarWindow({ limit: 100, every: 'day', timezone: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
     [() => calendarWindow({ limit: 100, every: 'day', tz: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
@@ -68,7 +69,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter(policy, { storeClient: client }), /did you mean "store"\?/],
     [() => new RateLimiter(policy, { redis: client }), /did you mean "store"\?/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'api', insuranceLimiter: limiter }), /"onStoreFailure"\?/],
-    [() => new RedisStore({ url: 'redis://localhost', timeout: 100 }), /did you mean "commandTimeoutMs"\?/],
+    [() => new RedisStore({ url: 'redis://localhost', timeout: 100 }), /did you mean "commandTimeout"\?/],
     [() => new RedisStore({ url: 'redis://localhost', db: 1 }), /did you mean "database"\?/],
     [() => new MemoryStore({ maxkeys: 1_000 }), /did you mean "maxKeys"\?/],
     [
@@ -181,8 +182,8 @@ function mistakesOf(tollgate, rateLimit) {
     [() => login.take({ ip: '192.0.2.1', user: 'ann' }), /{ ip, account }/],
     [() => login.take({ ip: '192.0.2.1', account: 7 }), /key\.account .*String\(\)/],
     [() => quota.wait('ann'), /gcra\(\)/],
-    [() => limiter.wait('ann', { timeout: 1_000 }), /did you mean "maxWaitMs"\?/],
-    [() => limiter.wait('ann', { maxWaitMs: '5000' }), /write 5000, or '5000ms'/],
+    [() => limiter.wait('ann', { timeout: 1_000 }), /did you mean "maxWait"\?/],
+    [() => limiter.wait('ann', { maxWait: '5000' }), /write 5000, or '5000ms'/],
     [() => limiter.refund('ann'), /the object that take/],
     [async () => limiter.refund({ ...(await limiter.take('ann')) }), /for a copy, .* give the units and { key }/],
     [() => limiter.refund(limiter.take('ann')), /await/],
@@ -210,7 +211,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => [{ limit: 10, period: '1s' }].map(gcra), /write gcra\({ limit, period }\)/],
     [() => new RateLimiter(policy, {}, 'api'), /write new RateLimiter\(policy, { store, prefix }\)/],
     [() => new RateLimiter(policy, policy, policy), /new RateLimiter\({ a: policy, b: policy }\)/],
-    [() => new RedisStore({ host: 'localhost' }, { commandTimeoutMs: 100 }), /put all options in one object/],
+    [() => new RedisStore({ host: 'localhost' }, { commandTimeout: 100 }), /put all options in one object/],
     [() => new MemoryStore({ maxKeys: 1_000 }, { name: 'a' }), /put all options in one object/],
     [() => rateLimit(limiter, { headers: false }), /write rateLimit\({ limiter }\)/],
     [() => limiter.take('a', 1, 2), /one object, { cost, tag }/],
@@ -226,14 +227,11 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.takeMany('ann', 'bob', 'cy'), /write takeMany\(\[key, …\], \[cost, …\]\)/],
 
     // Waits that cannot succeed.
-    [
-      async () => [await hourly.wait('a'), await hourly.wait('a', { maxWaitMs: 5_000 })],
-      /raise maxWaitMs, or .*onTooLong/,
-    ],
-    [async () => [await daily.wait('a'), await daily.wait('a')], /more than the largest maxWaitMs .* make fewer calls/],
+    [async () => [await hourly.wait('a'), await hourly.wait('a', { maxWait: 5_000 })], /raise maxWait, or .*onTooLong/],
+    [async () => [await daily.wait('a'), await daily.wait('a')], /more than the largest maxWait .* make fewer calls/],
     [() => hourly.wait('b', { cost: 2 }), /largest cost is 1; lower the cost or raise the limit/],
     [async () => [await hourly.block('c', '1h'), await hourly.wait('c')], /try again in .*, or use onTooLong/],
-    [() => shared.wait('a', { maxWaitMs: 7_200_000 }), /maxWaitMs must be a whole number from 0 to 3600000/],
+    [() => shared.wait('a', { maxWait: 7_200_000 }), /maxWait must be a whole number from 0 to 3600000/],
   ]
 
   /** Valid, but probably a mistake: each emits one warning. */
@@ -242,7 +240,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => fixedWindow({ limit: 100, window: 60 }), /write '60s' if seconds are meant/],
     [() => tokenBucket({ capacity: 20, refill: { tokens: 5, every: 1 } }), /write '1s' if seconds are meant/],
     [() => limiter.block('cy', 300), /write '300s' if seconds are meant/],
-    [() => limiter.reserve('cy', 1, { expiresIn: 30 }), /write '30s' if seconds are meant/],
+    [() => limiter.reserve('cy', 1, { ttl: 30 }), /write '30s' if seconds are meant/],
     [() => limiter.override('cy', { limit: 50 }, { ttl: 600 }), /write '600s' if seconds are meant/],
   ]
 

@@ -25,7 +25,7 @@ function scenario(options, faults) {
       },
     ],
     law: { policy: gcra({ limit: 100, period: '1s', burst: 20 }), burst: 20, perMs: 0.1, maxKeys: 10 },
-    permits: concurrency({ limit: 2, expires: '500ms' }),
+    permits: concurrency({ limit: 2, ttl: '500ms' }),
     slots: gcra({ limit: 100, period: '1s', burst: 2 }),
     faults: faults.map((fault) => ({ server: 0, keeps: true, afterMs: 50, ...fault })),
   }

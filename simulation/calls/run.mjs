@@ -127,7 +127,7 @@ function beginWorld(scenario, random, prints) {
       const units = (held.get(name) ?? 0) + change
       held.set(name, units)
       const sinceLossMs = (begun.time.micros - begun.servers.lostAt) / 1_000
-      const isKnown = source !== 'store' || sinceLossMs > permits.expires + PERMIT_MARGIN_MS
+      const isKnown = source !== 'store' || sinceLossMs > permits.ttl + PERMIT_MARGIN_MS
       if (source !== 'none' && isKnown && change > 0 && units > permits.limit) {
         begun.violate(`${units} units of permits of ${name} are held, not ${permits.limit}`)
       }

@@ -23,7 +23,7 @@ export function scenarioOf(seed) {
     replicationMs: random.whole(10, 200),
     processes: Array.from({ length: random.whole(1, 4) }, (_, index) => processOf(random, isDistant, law, index)),
     law,
-    permits: concurrency({ limit: random.whole(2, 5), expires: random.choose(['200ms', '500ms', '1500ms']) }),
+    permits: concurrency({ limit: random.whole(2, 5), ttl: random.choose(['200ms', '500ms', '1500ms']) }),
     // Slots are apart by the period over the limit.
     slots: gcra({ limit: random.choose([20, 100]), period: '1s', burst: random.whole(2, 6) }),
     faults: Array.from({ length: random.whole(0, 6) }, () => faultOf(random, faultyMs)).sort(

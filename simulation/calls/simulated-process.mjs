@@ -49,7 +49,7 @@ export class SimulatedProcess {
     const { client, onStoreFailure, knowsHealth, isLate } = this.options
     const { orderedClient, requestClient } = this.network
     this.store = RedisStore.from(client === 'ordered' ? orderedClient : requestClient, {
-      commandTimeoutMs: scenario.timeoutMs,
+      commandTimeout: scenario.timeoutMs,
     })
     if (knowsHealth) {
       this.#knowHealth()
@@ -326,7 +326,7 @@ export class SimulatedProcess {
     const { permits } = this.limiters
     const key = random.choose(['a', 'b'])
     const cost = random.chance(0.8) ? 1 : 2
-    const maxWaitMs = random.choose([0, 50, 400])
+    const maxWait = random.choose([0, 50, 400])
     const controller = random.chance(0.2) ? new AbortController() : undefined
     if (controller !== undefined) {
       world.time.schedule(random.whole(1, 200_000), () => controller.abort())
@@ -334,8 +334,8 @@ export class SimulatedProcess {
     const holdMicros = random.whole(1, 400_000)
     this.#track(
       `acquire ${key} ${cost}`,
-      maxWaitMs,
-      () => permits.acquire(key, { cost, maxWaitMs, signal: controller?.signal }),
+      maxWait,
+      () => permits.acquire(key, { cost, maxWait, signal: controller?.signal }),
       (permit) => {
         if (!permit.allowed) {
           return
@@ -371,15 +371,15 @@ export class SimulatedProcess {
   #wait() {
     const random = this.#random
     const world = this.#world
-    const maxWaitMs = random.choose([0, 100, 500])
+    const maxWait = random.choose([0, 100, 500])
     const controller = random.chance(0.2) ? new AbortController() : undefined
     if (controller !== undefined) {
       world.time.schedule(random.whole(1, 200_000), () => controller.abort())
     }
     this.#track(
       'wait',
-      maxWaitMs,
-      () => this.limiters.slots.wait('s', { maxWaitMs, onTooLong: 'resolve', signal: controller?.signal }),
+      maxWait,
+      () => this.limiters.slots.wait('s', { maxWait, onTooLong: 'resolve', signal: controller?.signal }),
       (decision) => {
         if (!decision.allowed || decision.source !== 'store' || this.isKilled) {
           return

@@ -8,7 +8,7 @@ import { TollgateError } from './error.js'
  * When a key is banned, and for how long. A ban is a block that the store starts itself, in the call that
  * deserves it.
  *
- * A refused call is a *strike* against its key. The key is banned when it has `after` strikes within `within`:
+ * A refused call is a *strike* against its key. The key is banned when it has `after` strikes within `period`:
  * the call of the last strike has `status: 'blocked'`, and `ban` in its decision. See
  * `docs/changing-limits.md#bans` for the calls that are no strikes, and for the end of a ban.
  */
@@ -16,11 +16,11 @@ export interface BanOptions {
   /** The strikes for a ban: a whole number from 1. Default: 1. */
   readonly after?: number
   /** The window in which strikes count. It starts with the first. Required if `after` is above 1. At most 2^52 µs. */
-  readonly within?: Duration
+  readonly period?: Duration
   /** The lengths of the first, second, … ban, 1 to 16. All later bans have the last length. Each at most 2^52 µs. */
   readonly for: Duration | readonly Duration[]
-  /** The time after the end of a ban after which the next has the first length. Default: `'1d'`. At most 2^52 µs. */
-  readonly forget?: Duration
+  /** How long an ended ban is remembered. A later ban has the first length again. Default: `'1d'`. At most 2^52 µs. */
+  readonly ttl?: Duration
   /** The names of the policies whose refusals are strikes. Default: all without `per: 'global'`. */
   readonly policies?: readonly string[]
   /**
@@ -32,7 +32,7 @@ export interface BanOptions {
 
 const MAX_LENGTHS = 16
 
-const DEFAULT_FORGET = '1d'
+const DEFAULT_TTL = '1d'
 
 /** Checks the options `ban` and `blockFor` of a limiter. @throws {TollgateError} `INVALID_OPTION` */
 export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined {
@@ -46,18 +46,18 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
   if (ban === undefined) {
     return undefined
   }
-  const names = ['after', 'within', 'for', 'forget', 'policies', 'per'] as const
+  const names = ['after', 'period', 'for', 'ttl', 'policies', 'per'] as const
   const given = optionsOf('INVALID_OPTION', 'ban', ban, names)
-  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET, policies, per } = given
+  const { after = 1, period, for: lengths, ttl = DEFAULT_TTL, policies, per } = given
   const strikes = wholeNumber('INVALID_OPTION', 'ban.after', after, 1)
-  if (within === undefined && strikes > 1) {
+  if (period === undefined && strikes > 1) {
     const rule = "must be given if after is above 1: the time in which strikes count, such as '10m'"
-    throw new TollgateError('INVALID_OPTION', `ban.within ${rule}`)
+    throw new TollgateError('INVALID_OPTION', `ban.period ${rule}`)
   }
   return {
     after: strikes,
-    withinUs: within === undefined ? 1 : durationUsOf('RateLimiter', 'ban.within', within),
-    forgetUs: durationUsOf('RateLimiter', 'ban.forget', forget),
+    withinUs: period === undefined ? 1 : durationUsOf('RateLimiter', 'ban.period', period),
+    forgetUs: durationUsOf('RateLimiter', 'ban.ttl', ttl),
     lengthsUs: lengthsOf(lengths),
     ...(policies === undefined ? {} : { policies: namesOf(policies) }),
     ...(per === undefined ? {} : { per: dimensionOf(per) }),

@@ -14,11 +14,11 @@ import type { Decision } from './decision.js'
  * - `STORE_FULL`: the embedded store holds `maxKeys` keys and has no room for this operation.
  * - `STORE_ERROR`: the store answered with an error, or failed unexpectedly.
  * - `CLOSED`: the limiter has been closed.
- * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWaitMs`, the key is
+ * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWait`, the key is
  *   blocked, or the cost can never fit. {@link TollgateError.decision} tells which.
  * - `PERMIT_LOST`: the reason of the aborted `signal` of a permit that could not be renewed; also the
  *   error of an `acquire` whose answer came after the life of the permit.
- * - `ATTEMPT_TIMEOUT`: an attempt of an `OutgoingClient` took longer than `attemptTimeoutMs`.
+ * - `ATTEMPT_TIMEOUT`: an attempt of an `OutgoingClient` took longer than `attemptTimeout`.
  * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
  *   web platform.
  */

@@ -320,7 +320,7 @@ function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
 
 /** The life of a permit: the shortest one under several policies. */
 function expiresMsOf({ policies }: PolicySet): number {
-  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.expires : Infinity))
+  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
   return Math.min(...lives)
 }
 

@@ -11,11 +11,11 @@ import { type AbortSignalLike, signalOf } from './wait.js'
  * Options of `acquire`. With tiers they also have the `tier`.
  *
  * @example
- * await using permit = await limiter.acquire('model:large', { cost: 2, maxWaitMs: '5s' })
+ * await using permit = await limiter.acquire('model:large', { cost: 2, maxWait: '5s' })
  */
 export interface AcquireOptions extends TakeOptions {
   /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
@@ -45,7 +45,7 @@ export type Permit<N extends string = string> =
       /** The units that are held. */
       readonly units: number
       /**
-       * It is aborted before the permit is lost: after nine tenths of `expires` without a successful renewal, or if
+       * It is aborted before the permit is lost: after nine tenths of `ttl` without a successful renewal, or if
        * the store answers that the permit has expired. Pass it to the work: another caller may get the permit.
        */
       readonly signal: PermitSignal
@@ -82,11 +82,11 @@ export interface AcquireCall {
 
 /** Checks {@link AcquireOptions}. */
 export function acquireCallOf(value: unknown): AcquireCall {
-  const names = ['cost', 'maxWaitMs', 'signal', 'tag', 'tier'] as const
-  const { cost = 1, maxWaitMs = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
+  const { cost = 1, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
     units: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     tag: tagOf(tag),
     tier,

@@ -31,7 +31,7 @@ export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkey
  * test can replace Redis, and have no effect.
  *
  * @example
- * const options: RateLimiterOptions = { ban: { after: 5, within: '1m', for: '10m' } }
+ * const options: RateLimiterOptions = { ban: { after: 5, period: '1m', for: '10m' } }
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), options)
  */
 export interface RateLimiterOptions {
@@ -217,7 +217,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
 
   /**
    * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
-   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWaitMs`, the key is blocked or the cost can
+   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
    * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
    *
    * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
@@ -227,21 +227,21 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @example
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
-   * await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
+   * await pacer.wait('api.example.com', { maxWait: '5s' })
    * const response = await fetch('https://api.example.com')
    */
   readonly wait: WaitMethod<P>
 
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
-   * A reservation that is not settled before `expiresIn` counts as spent.
+   * A reservation that is not settled before `ttl` counts as spent.
    *
    * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
    * @param units - The estimate: a whole number from 1.
    *
    * @example
-   * const reservation = await limiter.reserve('customer:7', 4000, { expiresIn: '2m' })
+   * const reservation = await limiter.reserve('customer:7', 4000, { ttl: '2m' })
    * if (reservation.allowed) {
    *   const { tokens } = await generate()
    *   await reservation.commit(tokens)
@@ -266,16 +266,16 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
-   * every third of `expires`. If it is killed, they expire.
+   * every third of `ttl`. If it is killed, they expire.
    *
-   * With `maxWaitMs` the call waits for its turn: see `docs/operations.md#acquire` for the order.
+   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
    *
    * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
    * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
    *
    * @example
    * const limiter = new RateLimiter(concurrency({ limit: 10 }))
-   * await using permit = await limiter.acquire('model:large', { maxWaitMs: 5_000 })
+   * await using permit = await limiter.acquire('model:large', { maxWait: '5s' })
    * if (permit.allowed) {
    *   await generate({ signal: permit.signal })
    * }

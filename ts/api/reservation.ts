@@ -20,11 +20,11 @@ import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reserva
  * Options of `reserve`. With tiers they also have the `tier`.
  *
  * @example
- * await limiter.reserve('customer:7', 4_000, { expiresIn: '2m' })
+ * await limiter.reserve('customer:7', 4_000, { ttl: '2m' })
  */
 export interface ReserveOptions {
   /** How long the reservation can be settled: up to a day. Default: a minute. */
-  readonly expiresIn?: Duration
+  readonly ttl?: Duration
   /** As in {@link TakeOptions}. */
   readonly tag?: string
 }
@@ -72,19 +72,19 @@ export type Reservation<N extends string = string> =
        * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
        *
        * @param units - A whole number from 1.
-       * @param options - `expiresIn` is the time from now until the reservation expires: up to a day. Default: that
+       * @param options - `ttl` is the time from now until the reservation expires: up to a day. Default: that
        * of `reserve`.
        */
-      extend(units: number, options?: Pick<ReserveOptions, 'expiresIn'>): Promise<Extension<N>>
+      extend(units: number, options?: Pick<ReserveOptions, 'ttl'>): Promise<Extension<N>>
       /**
-       * Moves `expiresAt` to `expiresIn` from now, unless it is later already. A reservation that has
+       * Moves `expiresAt` to `ttl` from now, unless it is later already. A reservation that has
        * expired stays so.
        *
        * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
        *
-       * @param expiresIn - Up to a day. Default: that of `reserve`.
+       * @param ttl - Up to a day. Default: that of `reserve`.
        */
-      renew(expiresIn?: Duration): Promise<Renewal>
+      renew(ttl?: Duration): Promise<Renewal>
     }
   | {
       /** `false`: nothing was charged, so there is nothing to settle. */
@@ -173,17 +173,17 @@ export function reserveOptionsOf(options: unknown): {
   tier: unknown
 } {
   const {
-    expiresIn = DEFAULT_EXPIRY,
+    ttl = DEFAULT_EXPIRY,
     tag,
     tier,
-  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag', 'tier'])
-  return { durationUs: expiryUsOf('reserve', expiresIn), tag: tagOf(tag), tier }
+  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier'])
+  return { durationUs: expiryUsOf('reserve', ttl), tag: tagOf(tag), tier }
 }
 
-function expiryUsOf(method: string, expiresIn: unknown): number {
-  const durationUs = durationUsOf(method, 'expiresIn', expiresIn)
+function expiryUsOf(method: string, ttl: unknown): number {
+  const durationUs = durationUsOf(method, 'ttl', ttl)
   if (durationUs > MAX_EXPIRY_US) {
-    throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
+    throw invalid('INVALID_OPTION', 'ttl', "must be at most '1d'", ttl)
   }
   return durationUs
 }
@@ -259,12 +259,12 @@ export function reservationOf(
     },
     async extend(units, options) {
       checkCount(arguments.length, 2, 'extend takes units and an object of options')
-      const { expiresIn } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['expiresIn'])
-      return handle.extend(unitsOf(units), expiresIn)
+      const { ttl } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['ttl'])
+      return handle.extend(unitsOf(units), ttl)
     },
-    async renew(expiresIn) {
+    async renew(ttl) {
       checkCount(arguments.length, 1, 'renew takes the time until the reservation expires')
-      return handle.renew(expiresIn)
+      return handle.renew(ttl)
     },
   }
 }
@@ -304,13 +304,13 @@ class ReservationHandle {
     })
   }
 
-  async extend(units: number, expiresIn: unknown): Promise<Extension> {
-    const durationUs = this.#durationFor('extend', expiresIn)
+  async extend(units: number, ttl: unknown): Promise<Extension> {
+    const durationUs = this.#durationFor('extend', ttl)
     return this.#inTurn(() => (this.#isSettled ? NOT_EXTENDED : this.#extend(units, durationUs)))
   }
 
-  async renew(expiresIn: unknown): Promise<Renewal> {
-    const durationUs = this.#durationFor('renew', expiresIn)
+  async renew(ttl: unknown): Promise<Renewal> {
+    const durationUs = this.#durationFor('renew', ttl)
     return this.#inTurn(() => (this.#isSettled ? NOT_RENEWED : this.#renew(durationUs)))
   }
 
@@ -362,8 +362,8 @@ class ReservationHandle {
     return answer
   }
 
-  #durationFor(method: string, expiresIn: unknown): number {
-    return expiresIn === undefined ? this.#durationUs : expiryUsOf(method, expiresIn)
+  #durationFor(method: string, ttl: unknown): number {
+    return ttl === undefined ? this.#durationUs : expiryUsOf(method, ttl)
   }
 
   #setExpiry(expiresAtUs: number): void {

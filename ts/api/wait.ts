@@ -14,14 +14,14 @@ import { TollgateError } from './error.js'
  * Options of a wait.
  *
  * @example
- * await limiter.wait('api.example.com', { maxWaitMs: '5s', signal: AbortSignal.timeout(2_000) })
+ * await limiter.wait('api.example.com', { maxWait: '5s', signal: AbortSignal.timeout(2_000) })
  */
 export interface WaitOptions extends TakeOptions {
   /**
    * The longest wait: a whole number of milliseconds from 0 to 3,600,000, or a duration such as `'5s'`. A
    * call whose slot is further away is refused at once. Default: 30,000.
    */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /**
    * Whether the promise of a refused call rejects with `WAIT_TOO_LONG`, or resolves with the decision, whose
    * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a slot.
@@ -63,15 +63,15 @@ const DEFAULT_WAIT_MS = 30_000
 
 /** Checks {@link WaitOptions}. */
 export function waitCallOf(value: unknown): WaitCall {
-  const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag', 'tier'] as const
+  const names = ['cost', 'maxWait', 'onTooLong', 'signal', 'tag', 'tier'] as const
   const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
-  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
+  const { cost = 1, maxWait = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
   if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
     throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)
   }
   return {
     cost: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     resolvesRefusal: onTooLong === 'resolve',
     tag: tagOf(tag),
@@ -101,8 +101,8 @@ function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxW
       const { retryAfterMs } = decision
       const away = `the next slot${under} is ${durationText(retryAfterMs)} away`
       return retryAfterMs > MAX_WAIT_MS
-        ? `${away}, more than the largest maxWaitMs (${durationText(MAX_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
-        : `${away}, more than maxWaitMs of ${durationText(maxWaitMs)}; raise maxWaitMs, or use onTooLong: 'resolve'`
+        ? `${away}, more than the largest maxWait (${durationText(MAX_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
+        : `${away}, more than maxWait of ${durationText(maxWaitMs)}; raise maxWait, or use onTooLong: 'resolve'`
     }
   }
 }
@@ -143,7 +143,7 @@ function adviceOn(policy: Policy): string {
     case 'tokenBucket':
       return "use refillMode: 'continuous'"
     case 'concurrency':
-      return 'use acquire(key, { maxWaitMs })'
+      return 'use acquire(key, { maxWait })'
     case 'slidingLogs':
       return 'use several gcra() by name'
     case 'calendarWindow': {

@@ -50,7 +50,7 @@ export class Attempt {
     this.#controller.abort(reason)
   }
 
-  /** Runs the function of the call, for `attemptTimeoutMs` at most. `read` reads the result and does not reject. */
+  /** Runs the function of the call, for `attemptTimeout` at most. `read` reads the result and does not reject. */
   async run(read: (result: AttemptResult) => Answer | Promise<Answer>): Promise<ReadResult> {
     const { attemptTimeoutMs } = this.#call
     if (attemptTimeoutMs === undefined) {

@@ -15,10 +15,10 @@ export type CheckedClientOptions = ReturnType<typeof clientOptionsOf>
 const CLIENT_OPTIONS = [
   'limiter',
   'key',
-  'maxWaitMs',
+  'maxWait',
   'maxQueued',
   'ageing',
-  'attemptTimeoutMs',
+  'attemptTimeout',
   'retries',
   'shouldRetry',
   'refusalOf',
@@ -30,7 +30,7 @@ const CLIENT_OPTIONS = [
 
 export function clientOptionsOf(value: unknown) {
   const options = optionsOf('INVALID_OPTION', 'OutgoingClient', value, CLIENT_OPTIONS)
-  const { limiter, key, maxWaitMs = 60_000, maxQueued = 1_000, ageing = '1s', clock } = options
+  const { limiter, key, maxWait = 60_000, maxQueued = 1_000, ageing = '1s', clock } = options
   const { pauseWhenEmpty = false, holdUntil = 'body' } = options
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
@@ -38,10 +38,10 @@ export function clientOptionsOf(value: unknown) {
   return {
     limiter,
     key,
-    maxWaitMs: waitOf(maxWaitMs),
+    maxWaitMs: waitOf(maxWait),
     maxQueued: wholeNumber('INVALID_OPTION', 'maxQueued', maxQueued),
     ageingMs: ageingOf(ageing),
-    attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs),
+    attemptTimeoutMs: timeoutOf(options.attemptTimeout),
     retries: retriesOf(options.retries),
     shouldRetry: optionalFunction<ShouldRetry>('shouldRetry', options.shouldRetry),
     refusalOf: optionalFunction<RefusalOf>('refusalOf', options.refusalOf),
@@ -63,7 +63,7 @@ function ageingOf(value: unknown): number {
 }
 
 function timeoutOf(value: unknown): number | undefined {
-  return value === undefined ? undefined : wholeMillis('attemptTimeoutMs', value, 1, MAX_MS)
+  return value === undefined ? undefined : wholeMillis('attemptTimeout', value, 1, MAX_MS)
 }
 
 function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
@@ -79,7 +79,7 @@ function isLimiter(value: unknown): value is ClientLimiter<unknown, string, stri
 }
 
 function waitOf(value: unknown): number {
-  return wholeMillis('maxWaitMs', value, 0, MAX_MS)
+  return wholeMillis('maxWait', value, 0, MAX_MS)
 }
 
 function retriesOf(value: unknown) {
@@ -118,10 +118,10 @@ const CALL_OPTIONS = [
   'priority',
   'cost',
   'signal',
-  'maxWaitMs',
+  'maxWait',
   'tier',
   'isIdempotent',
-  'attemptTimeoutMs',
+  'attemptTimeout',
   'shouldRetry',
 ] as const
 
@@ -136,10 +136,10 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
     priority: wholeNumber('INVALID_OPTION', 'priority', priority, -100, 100),
     cost: wholeNumber('INVALID_COST', 'cost', cost),
     signal: signalOf(signal),
-    maxWaitMs: waitOf(options.maxWaitMs ?? defaults.maxWaitMs),
+    maxWaitMs: waitOf(options.maxWait ?? defaults.maxWaitMs),
     tier: tier as string | undefined,
     isIdempotent: trueOrFalse('INVALID_OPTION', 'isIdempotent', options.isIdempotent ?? defaults.isIdempotent),
-    attemptTimeoutMs: timeoutOf(options.attemptTimeoutMs) ?? defaults.attemptTimeoutMs,
+    attemptTimeoutMs: timeoutOf(options.attemptTimeout) ?? defaults.attemptTimeoutMs,
     shouldRetry: optionalFunction<ShouldRetry>('shouldRetry', options.shouldRetry) ?? defaults.shouldRetry,
   }
 }
@@ -147,6 +147,6 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
 export function closeTimeoutOf(value: unknown): number | undefined {
   // A listener for a signal of the process receives its name.
   const options = typeof value === 'string' ? {} : (value ?? {})
-  const { timeoutMs } = optionsOf('INVALID_OPTION', 'close', options, ['timeoutMs'])
-  return timeoutMs === undefined ? undefined : wholeMillis('timeoutMs', timeoutMs, 0, MAX_MS)
+  const { timeout } = optionsOf('INVALID_OPTION', 'close', options, ['timeout'])
+  return timeout === undefined ? undefined : wholeMillis('timeout', timeout, 0, MAX_MS)
 }

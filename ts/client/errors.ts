@@ -13,7 +13,7 @@ export function abortedError(signal: AbortSignalLike, attempts: number): Tollgat
 }
 
 export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall): TollgateError {
-  const message = `attempt ${attempt} took longer than attemptTimeoutMs of ${attemptTimeoutMs}`
+  const message = `attempt ${attempt} took longer than attemptTimeout of ${attemptTimeoutMs} ms`
   return new TollgateError('ATTEMPT_TIMEOUT', message, { attempts: attempt, charged: 'unknown' })
 }
 
@@ -22,7 +22,7 @@ export function tooLongError(call: ScheduledCall, decision: Decision | undefined
   const isImpossible = decision?.status === 'impossible'
   const message = isImpossible
     ? `a cost of ${cost} never fits: lower the cost or raise the limit`
-    : `the call has no turn within maxWaitMs of ${maxWaitMs}; raise maxWaitMs, or make fewer calls`
+    : `the call has no turn within maxWait of ${maxWaitMs} ms; raise maxWait, or make fewer calls`
   const attempts = call.attempt - 1
   return new TollgateError('WAIT_TOO_LONG', message, decision === undefined ? { attempts } : { decision, attempts })
 }

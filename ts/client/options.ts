@@ -50,7 +50,7 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
    * The longest wait for a turn, before each attempt: whole milliseconds from 0 to 86,400,000, a day, or a duration
    * such as `'5m'`. Default: 60,000.
    */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /** The most calls that wait at a time, from 1 on. Default: 1,000. */
   readonly maxQueued?: number
   /**
@@ -63,7 +63,7 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
    * The longest time of an attempt: whole milliseconds from 1 to 86,400,000, or a duration such as `'10s'`. Then its
    * `signal` is aborted, and the attempt has failed with `ATTEMPT_TIMEOUT`. Default: no limit.
    */
-  readonly attemptTimeoutMs?: Duration
+  readonly attemptTimeout?: Duration
   /** The number of retries of a call, or {@link RetryOptions}. `0`: no retries. Default: 2. */
   readonly retries?: number | RetryOptions
   /** See {@link ShouldRetry}. Default: the rules of the client. */
@@ -111,7 +111,7 @@ export interface RetryOptions {
 /**
  * Decides whether a call is sent again after a failure: an error that its function threw, an answer with a status of
  * 400 or above, or a refusal. `undefined` leaves the decision to the client. The number of retries, their budget and
- * `maxWaitMs` still hold, and a request whose body is a stream is not sent again.
+ * `maxWait` still hold, and a request whose body is a stream is not sent again.
  *
  * If it throws, or returns anything else, there is an event `hookError`, and the client decides.
  *
@@ -149,7 +149,7 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
   /** Ends the wait, and is passed on to the running call. */
   readonly signal?: AbortSignalLike
   /** As for the client. */
-  readonly maxWaitMs?: Duration
+  readonly maxWait?: Duration
   /** The caller's tier, if the limiter has tiers. */
   readonly tier?: T
   /**
@@ -158,7 +158,7 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
    */
   readonly isIdempotent?: boolean
   /** As for the client. */
-  readonly attemptTimeoutMs?: Duration
+  readonly attemptTimeout?: Duration
   /** As for the client. */
   readonly shouldRetry?: ShouldRetry
 }
@@ -166,7 +166,7 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
 /** The argument of a scheduled function. */
 export interface RunContext<N extends string = string> {
   /**
-   * Aborted with the caller's signal, at `attemptTimeoutMs`, if the permit of the call is about to be lost, or if the
+   * Aborted with the caller's signal, at `attemptTimeout`, if the permit of the call is about to be lost, or if the
    * client is closed and does not wait for the call. Pass it on.
    */
   readonly signal: PermitSignal
@@ -193,7 +193,7 @@ export interface CloseOptions {
    * such as `'10s'`. Then waiting calls are rejected with `CLOSED`, and the signals of running calls are aborted.
    * `attempts` of the error tells whether a call has run. Default: no limit; the calls end by their own deadlines.
    */
-  readonly timeoutMs?: Duration
+  readonly timeout?: Duration
 }
 
 /** The calls that `close` did not wait for. */

@@ -93,7 +93,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * Runs a function at its turn, and resolves to its result. A permit is held until the promise of the function
    * settles.
    *
-   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within `maxWaitMs`, `OVERLOADED`
+   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within `maxWait`, `OVERLOADED`
    * if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`, and with the errors of the limiter.
    * `attempts` of the client's errors tells whether the function has run.
    *
@@ -231,7 +231,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * Rejects further calls with `CLOSED`, and resolves when all earlier calls and their retries have ended. May be
    * called again. It does not close the limiter.
    *
-   * @returns The calls that it did not wait for; without `timeoutMs` there are none.
+   * @returns The calls that it did not wait for; without `timeout` there are none.
    */
   async close(options?: CloseOptions): Promise<ClosedCalls> {
     const timeoutMs = closeTimeoutOf(options)

@@ -75,7 +75,7 @@ function turnsByPermits(limiter: Acquiring, time: WaitingTime): AskForTurn {
     const askedAt = time.now()
     const permit = await limiter.acquire(key, {
       ...turnOptions(request),
-      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      maxWait: Math.min(maxWaitMs, MAX_WAIT_MS),
       signal,
     })
     if (!permit.allowed) {
@@ -100,7 +100,7 @@ function turnsBySlots(limiter: AnyLimiter & Waiting, giveBack: (decision: Decisi
     const { key, maxWaitMs, signal } = request
     const decision = await limiter.wait(key, {
       ...turnOptions(request),
-      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      maxWait: Math.min(maxWaitMs, MAX_WAIT_MS),
       onTooLong: 'resolve',
       signal,
     })

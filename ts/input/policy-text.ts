@@ -8,7 +8,7 @@ export const RATES: Readonly<Record<string, readonly [amount: string, length: st
 }
 
 /** Options that are durations. */
-export const DURATIONS: readonly string[] = ['period', 'window', 'every', 'precision', 'expires', 'lease']
+export const DURATIONS: readonly string[] = ['period', 'window', 'every', 'precision', 'ttl', 'lease']
 
 const UNITS = Object.entries(MILLIS).reverse()
 

@@ -36,7 +36,7 @@ const OTHER = '_OTHER'
 
 /**
  * The bounds of the duration buckets, in seconds. The embedded store takes microseconds, Redis 0.2 ms or more. A call
- * ends after at most `commandTimeoutMs`, 1 s by default.
+ * ends after at most `commandTimeout`, 1 s by default.
  */
 const BOUNDARIES = [
   0.000005, 0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,

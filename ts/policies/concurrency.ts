@@ -7,7 +7,7 @@ import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 export interface ConcurrencyPolicy {
   readonly algorithm: 'concurrency'
   readonly limit: number
-  readonly expires: number
+  readonly ttl: number
 }
 
 /** The options of {@link concurrency}. */
@@ -18,7 +18,7 @@ export interface ConcurrencyOptions<S extends string = string> extends PerOption
    * How long a permit lives without a renewal: from 100 ms to a day. A process renews its permits every third of it.
    * The permits of a process that was killed stay taken for this time. Default: 30 seconds.
    */
-  readonly expires?: Duration
+  readonly ttl?: Duration
 }
 
 const MAX_LIMIT = 1_000_000_000
@@ -42,21 +42,21 @@ const [MIN_EXPIRY_MS, MAX_EXPIRY_MS] = [100, 86_400_000]
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
- * concurrency({ limit: 10, expires: '30s' })
+ * concurrency({ limit: 10, ttl: '30s' })
  */
 export function concurrency<const S extends string = never>(
   options: ConcurrencyOptions<S>,
 ): Keyed<ConcurrencyPolicy, NoInfer<S>> {
-  const { limit, expires, per } = policyOptions('concurrency', arguments, options, ['limit'], ['expires'])
+  const { limit, ttl, per } = policyOptions('concurrency', arguments, options, ['limit'], ['ttl'])
   const units = wholeNumber('INVALID_POLICY', 'concurrency: limit', limit, 1, MAX_LIMIT)
-  const millis = millisOfOption('INVALID_POLICY', 'concurrency: expires', expires ?? DEFAULT_EXPIRY)
+  const millis = millisOfOption('INVALID_POLICY', 'concurrency: ttl', ttl ?? DEFAULT_EXPIRY)
   if (millis < MIN_EXPIRY_MS || millis > MAX_EXPIRY_MS) {
-    throw invalid('INVALID_POLICY', 'concurrency: expires', "must be from '100ms' to '1d'", expires)
+    throw invalid('INVALID_POLICY', 'concurrency: ttl', "must be from '100ms' to '1d'", ttl)
   }
   return Object.freeze({
     algorithm: 'concurrency',
     limit: units,
-    expires: millis,
+    ttl: millis,
     ...perOf<S>('concurrency', per),
   }) as Keyed<ConcurrencyPolicy, S>
 }
@@ -64,7 +64,7 @@ export function concurrency<const S extends string = never>(
 export const CONCURRENCY: AlgorithmDefinition<ConcurrencyPolicy> = {
   ...WINDOW_DEFINITION,
   create: concurrency,
-  encode: ({ limit, expires }) => ['concurrency', [limit, microsOf(expires)]],
-  windowMs: ({ expires }) => expires,
+  encode: ({ limit, ttl }) => ['concurrency', [limit, microsOf(ttl)]],
+  windowMs: ({ ttl }) => ttl,
   decodeOverride: ([limit = 0]) => ({ limit }),
 }

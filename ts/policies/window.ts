@@ -8,7 +8,7 @@ import { algorithmOf, type Policy } from './policy.js'
  * - `fixedWindow`, `slidingWindow`, `slidingCounter`, `slidingLog`: the window.
  * - `slidingLogs`: the window of one of its limits; without a name the longest.
  * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30 days.
- * - `concurrency`: `expires`, the life of a permit without a renewal.
+ * - `concurrency`: `ttl`, the life of a permit without a renewal.
  * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come back, rounded up to a
  *   microsecond.
  *

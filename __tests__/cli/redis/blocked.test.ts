@@ -15,7 +15,7 @@ function blocked(prefix: string, ...more: string[]): string[] {
 const DRAINED = gcra({ limit: 1_000, period: '1s' })
 
 test('blocks and bans are listed after the states have drained, with kind, step and end', async () => {
-  const ban = { after: 1, for: ['2h', '3h'], forget: '1d' } as const
+  const ban = { after: 1, for: ['2h', '3h'], ttl: '1d' } as const
   await using limiter = new RateLimiter(fixedWindow({ limit: 1, window: '10ms' }), {
     store: redis.store,
     prefix: 'api',

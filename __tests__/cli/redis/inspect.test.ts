@@ -125,7 +125,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
   })
 
   test('shows strikes, a ban, and one that has ended', async () => {
-    const ban = { after: 2, within: '1h', for: ['1h', '2h'] } as const
+    const ban = { after: 2, period: '1h', for: ['1h', '2h'] } as const
     await using own = new RateLimiter(policy, { store: redis.store, prefix: `bans-${name}`, ban })
     const words = at('inspect', '--prefix', `bans-${name}`, '--key', 'guest')
     const shown = async () => expectQuiet(await tollgate(words)).stdout
@@ -250,7 +250,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
     store: redis.store,
     prefix: 'waits',
   })
-  const reservation = await limiter.reserve('user:42', 4, { expiresIn: '5m' })
+  const reservation = await limiter.reserve('user:42', 4, { ttl: '5m' })
   const words = at('inspect', '--prefix', 'waits', '--key', 'user:42')
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/^1 reservation is open, for (5 min|4 min \d+ s) at most$/m)
@@ -258,7 +258,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   expect(await json<KeyInspection>(words)).not.toHaveProperty('reservations')
   await limiter.take('user:43', 5)
   const left = new AbortController()
-  const waiting = limiter.wait('user:43', { signal: left.signal, maxWaitMs: 3_600_000 })
+  const waiting = limiter.wait('user:43', { signal: left.signal, maxWait: 3_600_000 })
   const gone = expect(waiting).rejects.toThrow()
   await limiter.peek('user:43')
   const { states } = await json<KeyInspection>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))

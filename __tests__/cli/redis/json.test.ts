@@ -95,7 +95,7 @@ beforeAll(async () => {
   const { store, server } = redis
   const at = (command: string, prefix: string, ...more: string[]) =>
     output(command, server.url, '--prefix', prefix, ...more)
-  const ban = { after: 1, within: '1h', for: '1h' } as const
+  const ban = { after: 1, period: '1h', for: '1h' } as const
   const plans = { plan: tiers({ free: gcra({ limit: 2, period: '2d' }), pro: gcra({ limit: 9, period: '9d' }) }) }
   const waits = new RateLimiter(gcra({ limit: 5, period: '5h' }), { store, prefix: 'waits', ban: { ...ban, after: 3 } })
   const limiters: RateLimiter[] = [
@@ -123,10 +123,10 @@ beforeAll(async () => {
   await login.take(anything({ ip: 'a', user: 'ann' }))
   await login.block(anything({ user: 'ann' }), '2h')
   await login.override(anything({ user: 'ann' }), anything({ bucket: { capacity: 9 } }), { ttl: '1h' })
-  await waits.reserve('ann', 5, { expiresIn: '1h' })
+  await waits.reserve('ann', 5, { ttl: '1h' })
   await waits.take('ann')
   const stop = new AbortController()
-  const waiting = waits.wait('ann', { signal: stop.signal, maxWaitMs: 3_600_000 }).catch(() => {})
+  const waiting = waits.wait('ann', { signal: stop.signal, maxWait: 3_600_000 }).catch(() => {})
   await waits.peek('ann')
   await leased.take('ann')
   await new RateLimiter(slidingCounter({ limit: 5, window: '1d' }), { store, prefix: 'counter' }).take('ann')

@@ -53,7 +53,7 @@ function gcraOf(prefix: string, tag?: string) {
 }
 
 function permitsOf(prefix: string) {
-  return new RateLimiter(concurrency({ limit: 2, expires: '1h' }), { store: redis.store, prefix })
+  return new RateLimiter(concurrency({ limit: 2, ttl: '1h' }), { store: redis.store, prefix })
 }
 
 function words(command: string, prefix: string, ...more: string[]): string[] {
@@ -160,11 +160,11 @@ describe('a key is not fresh', () => {
       })
     },
     strike: async (prefix) => {
-      const limiter = limiterOf(prefix, policy, { ban: { after: 1_000, within: '1h', for: '1h' } })
+      const limiter = limiterOf(prefix, policy, { ban: { after: 1_000, period: '1h', for: '1h' } })
       await until('a call is refused', async () => !(await limiter.take('ann', 1_000)).allowed)
     },
-    reservation: (prefix) => gcraOf(prefix).reserve('ann', 1, { expiresIn: '1h' }),
-    'reservation under a tag': (prefix) => gcraOf(prefix, 'tenant').reserve('ann', 1, { expiresIn: '1h' }),
+    reservation: (prefix) => gcraOf(prefix).reserve('ann', 1, { ttl: '1h' }),
+    'reservation under a tag': (prefix) => gcraOf(prefix, 'tenant').reserve('ann', 1, { ttl: '1h' }),
     permit: (prefix) => permitsOf(prefix).acquire('ann'),
   }
 

@@ -289,7 +289,7 @@ contract({
       const clock = new FakeClock()
       const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1m' }), {
         store: new MemoryStore({ clock: clock.read }),
-        ban: { after: 2, within: '10m', for: ['5m', '1h'] },
+        ban: { after: 2, period: '10m', for: ['5m', '1h'] },
       })
       const { client } = await run(adapter, { limiter })
       const ask = async () => {

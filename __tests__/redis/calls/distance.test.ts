@@ -53,7 +53,7 @@ it('calls to a distant server do not wait for the answers of others', async () =
   const server = await RedisServer.start()
   const proxy = await TcpProxy.start(server)
   proxy.latencyMs = 75
-  const store = new RedisStore({ url: proxy.url, commandTimeoutMs: PATIENT_MS })
+  const store = new RedisStore({ url: proxy.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1h' }), { store, prefix: 'distant' })
   for (let times = 0; times < 3; times++) {
     await limiter.take('warm-up')

@@ -40,7 +40,7 @@ test('a call is decided', async () => {
 // promise: faked-timers
 test('a call that Redis does not answer fails by its deadline', async () => {
   const server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 5_000 })
   try {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'faked' })
     await recovery(limiter, 'a')
@@ -58,7 +58,7 @@ async function callAll(
   { gcra, concurrency, RateLimiter, RedisStore }: typeof import('../../../ts/index.js'),
   url: string,
 ) {
-  const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
+  const store = new RedisStore({ url, commandTimeout: 5_000 })
   const limiter = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }), { store, prefix: 'before' })
   const permits = new RateLimiter(concurrency({ limit: 1 }), { store, prefix: 'permits' })
   const held = await permits.acquire('a')
@@ -66,12 +66,12 @@ async function callAll(
     (await limiter.take('a')).status,
     ...(await limiter.takeMany(['b', 'c'])).map(({ status }) => status),
     (await limiter.wait('a')).status,
-    (await permits.acquire('a', { maxWaitMs: 20 })).decision.status,
+    (await permits.acquire('a', { maxWait: 20 })).decision.status,
     held.decision.status,
   ]
   await Promise.all([limiter.close(), permits.close()])
   await store.close()
-  const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+  const away = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeout: 50 })
   const error = await new RateLimiter(gcra({ limit: 1, period: '1s' }), { store: away, prefix: 'away' })
     .take('a')
     .catch(({ code }) => code)

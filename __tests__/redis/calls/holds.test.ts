@@ -21,9 +21,9 @@ describeReserving(redis, 25)
 describe('a process that is killed', () => {
   test('a killed process has spent its reservations, which vanish with the window or by draining', async () => {
     await using server = await RedisServer.start({ hasOwnClock: true })
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const policies = [fixedWindow({ limit: 10, window: '1h' }), gcra({ limit: 10, period: '90m' })] as const
-    const work = { url: server.url, policies, units: 5, expiresIn: '15m' }
+    const work = { url: server.url, policies, units: 5, ttl: '15m' }
     using child = fork(join(__dirname, '..', 'programs', 'reserve-and-wait.mjs'), [JSON.stringify(work)])
     const [allowed] = await once(child, 'message')
     expect(allowed).toEqual([true, true])
@@ -54,7 +54,7 @@ describe('a call whose outcome is unknown', () => {
     { actual: 1, remaining: 9 },
     { actual: 6, remaining: 4 },
   ])('can be retried: $actual units are settled once', async ({ actual, remaining }) => {
-    const impatient = new RedisStore({ url: redis.server.url, commandTimeoutMs: 1_000 })
+    const impatient = new RedisStore({ url: redis.server.url, commandTimeout: 1_000 })
     const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), { store: impatient, prefix: 'unknown' })
     try {
       await until('the store is ready', () => limiter.ready().then(() => true))
@@ -82,10 +82,10 @@ describe('a call whose outcome is unknown', () => {
 test('answers that are lost: a repeated settlement has no effect, and a repeated extension is counted', async () => {
   await using proxy = await TcpProxy.start(redis.server)
   const policy = fixedWindow({ limit: 100, window: '1d' })
-  await using remote = new RedisStore({ url: proxy.url, commandTimeoutMs: 1_000 })
+  await using remote = new RedisStore({ url: proxy.url, commandTimeout: 1_000 })
   const near = new RateLimiter(policy, { store: redis.store, prefix: 'lost' })
   const far = new RateLimiter(policy, { store: remote, prefix: 'lost' })
-  const reservation = await far.reserve('key', 10, { expiresIn: '1d' })
+  const reservation = await far.reserve('key', 10, { ttl: '1d' })
   if (!reservation.allowed) {
     throw new Error('not allowed')
   }

@@ -29,7 +29,7 @@ let client: Redis
 
 beforeAll(async () => {
   server = await RedisServer.start()
-  store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   client = new Redis(server.url)
 })
 
@@ -200,7 +200,7 @@ test('an aborted wait is a second call, which gives the slot back', async () => 
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h', burst: 1 }), { store, prefix: 'aborted' })
   await limiter.wait('a')
   const waits = async () => {
-    const call = limiter.wait('a', { maxWaitMs: 3_600_000, signal: AbortSignal.timeout(50) })
+    const call = limiter.wait('a', { maxWait: 3_600_000, signal: AbortSignal.timeout(50) })
     await expect(call).rejects.toMatchObject({ code: 'ABORTED' })
     await limiter.close()
   }
@@ -240,7 +240,7 @@ test('an override applies in another process to its next decision, and ends ther
   const elsewhere = async () => {
     const script = `
       const { RateLimiter, RedisStore, gcra } = require(${JSON.stringify(require.resolve('../../../dist/index.js'))})
-      const store = new RedisStore({ url: '${server.url}', commandTimeoutMs: 30_000 })
+      const store = new RedisStore({ url: '${server.url}', commandTimeout: 30_000 })
       const limiter = new RateLimiter(gcra({ limit: 3, period: '1h' }), { store, prefix: 'everywhere' })
       limiter.take('vip').then(async ({ limit, remaining }) => {
         console.log(JSON.stringify({ limit, remaining }))
@@ -260,7 +260,7 @@ test('a block by one process applies in another, and lasts as long as requested'
   const policy = fixedWindow({ limit: 3, window: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'blocked' })
   await limiter.block('a', '1h')
-  const other = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  const other = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const same = new RateLimiter(policy, { store: other, prefix: 'blocked' })
   const decision = await same.take('a')
   expect(decision.status).toBe('blocked')
@@ -304,7 +304,7 @@ describe.each(VERSIONS)('%s: numbers that change while keys are in use', (name, 
   let limiters: readonly RateLimiter[]
   beforeAll(() => {
     limiters = versions.map((policies) => {
-      const own = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+      const own = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
       stores.push(own)
       return limiterOf(policies, own, `versions-${name}`)
     })

@@ -27,7 +27,7 @@ const redis = openedRedis()
 
 /** A private store with a limiter, and the store's warnings. */
 function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { url: redis.server.url }) {
-  const store = new RedisStore({ commandTimeoutMs: PATIENT_MS, ...options })
+  const store = new RedisStore({ commandTimeout: PATIENT_MS, ...options })
   const warnings: StoreEvents['warning'][] = []
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && warnings.push(warning))
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
@@ -156,10 +156,10 @@ test.each(Object.entries(FIRST_CALLS))('a first call of %s registers the policie
 // promise: policies-differ
 test('permits register their policies, and `ready` then sees other algorithms', async () => {
   const store = new RedisStore(redis.server.url)
-  const limiter = new RateLimiter(concurrency({ limit: 2, expires: '10s' }), { store, prefix: 'permits' })
+  const limiter = new RateLimiter(concurrency({ limit: 2, ttl: '10s' }), { store, prefix: 'permits' })
   const permit = await limiter.acquire('key')
   await until('the policies are registered', async () => (await texts('permits')).length === 1)
-  expect(await texts('permits')).toEqual(['default: concurrency expires=10s limit=2'])
+  expect(await texts('permits')).toEqual(['default: concurrency limit=2 ttl=10s'])
   const other = opened(gcra({ limit: 100, period: '1m' }), 'permits')
   expect((await rejectionOf(other.limiter.ready())).code).toBe('INVALID_POLICY')
   if (permit.allowed) {
@@ -171,10 +171,10 @@ test('permits register their policies, and `ready` then sees other algorithms', 
 test('a rule for bans is registered, and a limiter without it causes no warning', async () => {
   const policy = gcra({ limit: 100, period: '1m' })
   const store = new RedisStore(redis.server.url)
-  const ban = { after: 5, within: '10m', for: ['1h', '1d'] } as const
+  const ban = { after: 5, period: '10m', for: ['1h', '1d'] } as const
   const banning = new RateLimiter(policy, { store, prefix: 'bans', ban })
   await registered({ limiter: banning })
-  const text = 'default: gcra limit=100 period=1m; ~ban: after=5 within=10m for=1h,1d forget=1d'
+  const text = 'default: gcra limit=100 period=1m; ~ban: after=5 period=10m for=1h,1d ttl=1d'
   await until('the policies are registered', async () => (await texts('bans')).join() === text)
   const plain = opened(policy, 'bans')
   await plain.limiter.ready()

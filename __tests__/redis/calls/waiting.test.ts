@@ -25,7 +25,7 @@ const LATE_MS = 5_000
 
 /** The options of a waiting call. */
 interface WaitingCall {
-  readonly maxWaitMs?: number
+  readonly maxWait?: number
   readonly abortAfterMs?: number
 }
 
@@ -138,7 +138,7 @@ describe('calls with a short maximum wait, and aborted calls', () => {
   let all: readonly StartedCall[]
   beforeAll(async () => {
     const patient = Array.from({ length: 20 }, (): WaitingCall => ({}))
-    const hasty = Array.from({ length: 15 }, (): WaitingCall => ({ maxWaitMs: 100 }))
+    const hasty = Array.from({ length: 15 }, (): WaitingCall => ({ maxWait: 100 }))
     const aborting = Array.from({ length: 15 }, (_, index): WaitingCall => ({ abortAfterMs: 30 + index * 10 }))
     // Alternating, so that aborted calls have others after them, or none at the end.
     const calls = patient.flatMap((one, index) => [one, hasty[index] ?? {}, aborting[index] ?? {}])

@@ -31,7 +31,7 @@ async function withLimiter(
   run: (limiter: RateLimiter, store: RedisStore) => Promise<void>,
 ): Promise<void> {
   const seeds = { nodes: [`127.0.0.1:${cluster.nodes[0]?.port}`] }
-  await using store = new RedisStore({ cluster: seeds, commandTimeoutMs: DEADLINE_MS, ...options })
+  await using store = new RedisStore({ cluster: seeds, commandTimeout: DEADLINE_MS, ...options })
   await run(new RateLimiter(ENDLESS, { store, prefix: 'nodes' }), store)
 }
 
@@ -80,8 +80,8 @@ test('a slot without an owner that gets one is served at once', async () => {
 
 test.each(['exec', 'cluster|slots'])('a missing right to %s is named', async (command) => {
   await Promise.all(cluster.nodes.map((node) => node.command('ACL', 'SETUSER', 'default', `-${command}`)))
-  const commandTimeoutMs = 1_000
-  await withLimiter({ commandTimeoutMs }, async (limiter) => {
+  const commandTimeout = 1_000
+  await withLimiter({ commandTimeout }, async (limiter) => {
     const waves: Promise<Outcome[]>[] = []
     // Several flushes with calls on one slot while the first is under way.
     for (let wave = 0; wave < 20; wave++) {

@@ -26,7 +26,7 @@ function addresses(): string[] {
 }
 
 function opened(options: Partial<RedisStoreOptions> = {}): RedisStore {
-  return new RedisStore({ cluster: { nodes: addresses().slice(0, 1) }, commandTimeoutMs: PATIENT_MS, ...options })
+  return new RedisStore({ cluster: { nodes: addresses().slice(0, 1) }, commandTimeout: PATIENT_MS, ...options })
 }
 
 function numbered(count: number): string[] {
@@ -65,7 +65,7 @@ test('keys of all slots are decided, each in call order, and so are operations',
   expect(decisions.map(({ remaining }) => LIMIT - remaining)).toEqual([...Array(300).fill(1), ...Array(300).fill(2)])
   expect(await limiter.peek('key-7')).toMatchObject({ remaining: LIMIT - 2 })
   await limiter.penalize('key-7', 5)
-  const reservation = await limiter.reserve('key-7', 10, { expiresIn: '1m' })
+  const reservation = await limiter.reserve('key-7', 10, { ttl: '1m' })
   if (reservation.allowed) {
     await reservation.commit(3)
   }
@@ -137,7 +137,7 @@ test('a frozen node delays only calls on its own keys', async () => {
 })
 
 test('calls on a frozen node fail by their deadline, also when the store closes meanwhile', async () => {
-  const store = opened({ commandTimeoutMs: SHORT_MS })
+  const store = opened({ commandTimeout: SHORT_MS })
   const limiter = new RateLimiter(ENDLESS, { store, prefix: 'closing' })
   await until('the store is ready', async () => (await calls(limiter, numbered(30))).every(({ error }) => !error))
   for (const node of cluster.nodes) {

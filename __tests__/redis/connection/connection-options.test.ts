@@ -20,7 +20,7 @@ const ENCODED = encodeURIComponent(PASSWORD)
 
 /** Takes one unit with a new store, and closes the store. */
 async function take(options: string | RedisStoreOptions, key = 'key'): Promise<Outcome> {
-  const timeouts = { commandTimeoutMs: PATIENT_MS }
+  const timeouts = { commandTimeout: PATIENT_MS }
   const given = typeof options === 'string' ? { url: options } : options
   await using store = new RedisStore({ ...timeouts, ...given })
   return outcome(new RateLimiter(POLICY, { store, prefix: 'ways' }).take(key))
@@ -49,7 +49,7 @@ const SHORT_MS = 300
  */
 async function expectRefused(options: string | RedisStoreOptions, why: RegExp): Promise<void> {
   const given = typeof options === 'string' ? { url: options } : options
-  await using store = new RedisStore({ commandTimeoutMs: SHORT_MS, ...given })
+  await using store = new RedisStore({ commandTimeout: SHORT_MS, ...given })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ways' })
   const errors: (TollgateError | undefined)[] = []
   await until(`a call fails because of ${why}`, async () => {
@@ -147,7 +147,7 @@ test('credentials that fail, return nothing or never arrive do not delay a call 
     const nothing = (() => ({})) as unknown as () => { password: string }
     await expectRefused({ url, credentials: fails }, /credentials failed with RangeError/)
     await expectRefused({ url, credentials: nothing }, /credentials must return \{ username\?, password \}/)
-    await expectRefused({ url, credentials: never, connectTimeoutMs: 200 }, /in time|connecting/)
+    await expectRefused({ url, credentials: never, connectTimeout: 200 }, /in time|connecting/)
   })
 })
 
@@ -159,7 +159,7 @@ test('a password changed at run time is requested, and no call fails because of 
     requests++
     return { password }
   }
-  await using store = new RedisStore({ url: server.url, credentials, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, credentials, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ways' })
   expect((await limiter.take('key')).remaining).toBe(9)
   const before = requests

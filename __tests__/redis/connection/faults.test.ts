@@ -35,7 +35,7 @@ async function withLimiter(
   policy: Exclude<Policy, SlidingLogsPolicy> = ENDLESS,
   options: Partial<RedisStoreOptions> = {},
 ): Promise<void> {
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS, ...options })
+  await using store = new RedisStore({ url: server.url, commandTimeout: TIMEOUT_MS, ...options })
   await run(new RateLimiter(policy, { store, prefix: 'faults' }), store)
 }
 
@@ -69,7 +69,7 @@ function slowest(outcomes: readonly { readonly ms: number }[]): number {
 
 /** The taken units of a key, by a store whose deadline no busy machine misses. */
 async function used(key: string): Promise<number> {
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const { limit, remaining } = await new RateLimiter(ENDLESS, { store, prefix: 'faults' }).peek(key, 0)
   return limit - remaining
 }
@@ -101,7 +101,7 @@ test('a call succeeds if the server starts before its deadline', async () => {
       expect(await call).toMatchObject({ allowed: true, remaining: ENDLESS.limit - 1 })
     },
     ENDLESS,
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
 })
 
@@ -205,7 +205,7 @@ test('calls are sent while earlier ones are unanswered', async () => {
       expect(kinds(await Promise.all(sent))).toEqual(['STORE_UNAVAILABLE unknown'])
     },
     ENDLESS,
-    { url: proxy.url, commandTimeoutMs: PATIENT_MS },
+    { url: proxy.url, commandTimeout: PATIENT_MS },
   )
 })
 
@@ -231,7 +231,7 @@ test('with scripts flushed continuously no call fails, is lost or counts twice',
       expect(await used('key')).toBe(admitted)
     },
     ENDLESS,
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
 })
 
@@ -260,7 +260,7 @@ describe.each([fixedWindow({ limit: 12, window: '1h' }), gcra({ limit: 12, perio
           expect(await server.command('TTL', name)).toBe(-1)
         },
         policy,
-        { commandTimeoutMs: PATIENT_MS },
+        { commandTimeout: PATIENT_MS },
       )
     })
   },
@@ -303,7 +303,7 @@ test('a call above maxPending is OVERLOADED immediately; there is room once the 
       expect(await used('key')).toBe(20)
     },
     ENDLESS,
-    { maxPending: 10, commandTimeoutMs: PATIENT_MS },
+    { maxPending: 10, commandTimeout: PATIENT_MS },
   )
 })
 
@@ -320,7 +320,7 @@ test('a replica that is promoted within the deadline answers', async () => {
       expect(await used('key')).toBe(1)
     },
     ENDLESS,
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
 })
 
@@ -345,6 +345,6 @@ test('a server that restarts or drops idle connections fails no call', async () 
       expect(await used('key')).toBe(2)
     },
     ENDLESS,
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
 })

@@ -17,7 +17,7 @@ async function withLimiter(
   options: RedisStoreOptions,
   run: (limiter: RateLimiter, store: RedisStore, events: string[]) => Promise<void>,
 ): Promise<void> {
-  await using store = new RedisStore({ commandTimeoutMs: TIMEOUT_MS, ...options })
+  await using store = new RedisStore({ commandTimeout: TIMEOUT_MS, ...options })
   const events: string[] = []
   store.on('up', () => events.push('up'))
   store.on('down', ({ reason }) => events.push(`down ${reason}`))
@@ -52,7 +52,7 @@ test('a master that is demoted while its address leads to the new master: the ne
   await using old = await RedisServer.start()
   await using next = await RedisServer.start()
   await using proxy = await TcpProxy.start(old)
-  await withLimiter({ url: proxy.url, commandTimeoutMs: PATIENT_MS }, async (limiter, _, events) => {
+  await withLimiter({ url: proxy.url, commandTimeout: PATIENT_MS }, async (limiter, _, events) => {
     expect(await limiter.take('key')).toMatchObject({ remaining: POLICY.limit - 1 })
     proxy.lead(next)
     await old.command('REPLICAOF', '127.0.0.1', `${next.port}`)
@@ -85,7 +85,7 @@ test('the login is requested again for a server with another one', async () => {
   await next.command('ACL', 'SETUSER', 'app', 'on', '>second', '~*', '+@all')
   let password = 'first'
   const credentials = () => ({ username: 'app', password })
-  const options = { url: proxy.url, credentials, commandTimeoutMs: PATIENT_MS }
+  const options = { url: proxy.url, credentials, commandTimeout: PATIENT_MS }
   await withLimiter(options, async (limiter) => {
     await limiter.take('key')
     password = 'second'
@@ -131,7 +131,7 @@ test.each([
 
 test('while writes are held back the store stays down, and no further call is sent', async () => {
   await using server = await RedisServer.start()
-  await withLimiter({ url: server.url, connectTimeoutMs: TIMEOUT_MS }, async (limiter, store, events) => {
+  await withLimiter({ url: server.url, connectTimeout: TIMEOUT_MS }, async (limiter, store, events) => {
     await recovery(limiter, 'key')
     await server.command('CLIENT', 'PAUSE', '1000000', 'WRITE')
     await until('the store is down', async () => {
@@ -210,7 +210,7 @@ test('a stale sentinel that answers first does not decide against the other two'
   await using second = await sentinel(master, 200)
   await using third = await sentinel(master, 200)
   const nodes = [first, second, third].map((server) => `127.0.0.1:${portOf(server)}`)
-  const options = { sentinel: { nodes, name: 'main' }, connectTimeoutMs: PATIENT_MS, commandTimeoutMs: PATIENT_MS }
+  const options = { sentinel: { nodes, name: 'main' }, connectTimeout: PATIENT_MS, commandTimeout: PATIENT_MS }
   await withLimiter(options, async (limiter, store) => {
     await limiter.take('key')
     expect(store.status().address).toBe(`127.0.0.1:${master.port}`)

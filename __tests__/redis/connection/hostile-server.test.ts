@@ -72,7 +72,7 @@ test.each([
 ])('%s is not read: the connection is closed, and the error says why', async (_, beginning, more) => {
   using server = new EndlessServer(beginning, more)
   const port = await server.start()
-  await using store = new RedisStore({ host: '127.0.0.1', port, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ host: '127.0.0.1', port, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1d' }), { store, prefix: 'hostile' })
   const { error } = await outcome(limiter.take('key'))
   expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: 'unknown' })

@@ -46,7 +46,7 @@ if (process.platform === 'linux') {
 
 it('replies that arrive while the event loop is blocked are neither a timeout nor an outage', async () => {
   const { server } = opened
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 500 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 500 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'blocked' })
   await until('the store is ready', () => limiter.ready().then(() => true))
   const down = jest.fn()
@@ -75,7 +75,7 @@ it('a store works after an idle time', async () => {
 
 it('a closed connection is not polled', async () => {
   const server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  const store = new RedisStore({ url: server.url, commandTimeout: 200 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ends' })
   await recovery(limiter, 'a')
   await server.stop()

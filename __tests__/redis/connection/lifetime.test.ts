@@ -111,9 +111,9 @@ describe('close', () => {
 
   test.each(['limiter', 'store'] as const)('of a %s lets pending calls be decided', async (what) => {
     await server.begin()
-    const { outcomes } = await closed({ commandTimeoutMs: PATIENT_MS }, what)
+    const { outcomes } = await closed({ commandTimeout: PATIENT_MS }, what)
     expect(outcomes.filter(({ decision }) => decision?.allowed === true).length).toBe(10_000)
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const decisions = await new RateLimiter(ENDLESS, { store, prefix: 'closed' }).takeMany(
       Array.from({ length: 100 }, (_, index) => `${index}`),
     )
@@ -121,7 +121,7 @@ describe('close', () => {
   })
 
   test.each(['limiter', 'store'] as const)('of a %s waits no longer than the deadline', async (what) => {
-    const { outcomes, ms } = await closed({ commandTimeoutMs: 300 }, what)
+    const { outcomes, ms } = await closed({ commandTimeout: 300 }, what)
     expect(outcomes.filter(({ error }) => !FAILED.test(`${error?.code}`)).length).toBe(0)
     expect(ms).toBeLessThan(300 + LATE_MS)
   })
@@ -159,7 +159,7 @@ describe('calls resolve in the async context in which they were made', () => {
   // within a caller's own call.
   test.each([2, 300])('%i callers', async (count) => {
     await server.begin()
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1d' }), { store, prefix: 'context' })
     await contexts(limiter, count, (limiter) => limiter.take('key'))
     await contexts(limiter, count, (limiter) => limiter.takeMany(['key', 'other']))
@@ -168,7 +168,7 @@ describe('calls resolve in the async context in which they were made', () => {
   })
 
   test('callers whose calls fail', async () => {
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
+    await using store = new RedisStore({ url: server.url, commandTimeout: 50 })
     const limiter = new RateLimiter(ENDLESS, { store, prefix: 'context' })
     await contexts(limiter, 300, (limiter) => limiter.take('key'))
   })

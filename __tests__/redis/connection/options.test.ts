@@ -42,8 +42,8 @@ test.each([
   [`rediss://u:${SECRET}@h?ssl_cert_reqs=none`, 'no query parameter ssl_cert_reqs: certificates are always verified'],
   [`rediss://u:${SECRET}@h?ssl_ca_certs=/a`, 'url must have no query parameter ssl_ca_certs: use the option tls'],
   [`redis://h?password=${SECRET}`, 'no query parameter password: use the options username and password'],
-  ['redis://h?connect_timeout=5', 'url must have no query parameter connect_timeout: use the option connectTimeoutMs'],
-  ['redis://h?socket_timeout=5', 'url must have no query parameter socket_timeout: use the option commandTimeoutMs'],
+  ['redis://h?connect_timeout=5', 'url must have no query parameter connect_timeout: use the option connectTimeout'],
+  ['redis://h?socket_timeout=5', 'url must have no query parameter socket_timeout: use the option commandTimeout'],
   ['redis://h?pool_size=5', 'url must have no query parameter pool_size: leave it out, or use an option'],
   [`redis://h?${SECRET}*=1`, 'url must have no such query parameter'],
   [`redis://u:${SECRET}#@localhost`, 'percent-encoded, as encodeURIComponent does: # is %23'],
@@ -103,7 +103,7 @@ describe('a URL followed by options', () => {
   const made = (...args: unknown[]) => failureOf(() => (Reflect.construct(RedisStore, args) as RedisStore).close())
 
   test('applies the options', async () => {
-    await using store = new RedisStore('redis://127.0.0.1:1', { commandTimeoutMs: 50, maxPending: 1 })
+    await using store = new RedisStore('redis://127.0.0.1:1', { commandTimeout: 50, maxPending: 1 })
     const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'second' })
     const outcomes = await Promise.allSettled([limiter.take('a'), limiter.take('a')])
     expect(outcomes).toMatchObject([{ reason: { code: 'STORE_UNAVAILABLE' } }, { reason: { code: 'OVERLOADED' } }])
@@ -159,10 +159,10 @@ test.each([
   [{ host: 'a', tls: { cert: SECRET, key: SECRET } }, 'cert holds no certificate in PEM'],
   [{ host: 'a', tls: { serverName: '' } }, 'tls.serverName must be a non-empty string'],
   [{ host: 'a', maxPending: 0 }, 'maxPending must be a whole number from 1'],
-  [{ host: 'a', connectTimeoutMs: 1.5 }, 'connectTimeoutMs must be a whole number'],
-  [{ host: 'a', commandTimeoutMs: Infinity }, 'commandTimeoutMs must be a whole number'],
-  [{ host: 'a', idleCheckMs: 999 }, 'idleCheckMs must be a whole number from 1000 to 3600000'],
-  [{ host: 'a', idleCheckMs: '2h' }, 'idleCheckMs must be a whole number from 1000 to 3600000'],
+  [{ host: 'a', connectTimeout: 1.5 }, 'connectTimeout must be a whole number'],
+  [{ host: 'a', commandTimeout: Infinity }, 'commandTimeout must be a whole number'],
+  [{ host: 'a', idleCheck: 999 }, 'idleCheck must be a whole number from 1000 to 3600000'],
+  [{ host: 'a', idleCheck: '2h' }, 'idleCheck must be a whole number from 1000 to 3600000'],
   [{ cluster: 5 }, 'cluster takes an object of options'],
   [{ cluster: { nodes: [] } }, 'cluster.nodes must be an array of 1 to 1000 addresses'],
   [{ cluster: { nodes: [`redis://:${SECRET}@a`] } }, 'cluster.nodes[0] must be host, host:port'],

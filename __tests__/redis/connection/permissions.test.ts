@@ -67,7 +67,7 @@ const REFUSALS: readonly Refusal[] = [
 
 test.each(REFUSALS)('$name', async ({ why, config = [], isKnownTo, begin, end }) => {
   await using server = await RedisServer.start({ config })
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const events: string[] = []
   store.on('down', ({ reason }) => events.push(reason))
   const limiters = POLICIES.map((policy, index) => new RateLimiter(policy, { store, prefix: `p${index}` }))
@@ -102,7 +102,7 @@ test.each([
   ['two rates', { hour: gcra({ limit: 100, period: '1h' }), day: gcra({ limit: 200, period: '1d' }) }],
 ])('%s: a user without read permission gets that reason, not the one for foreign values', async (_, policy) => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(policy, { store, prefix: 'p' })
   const takes = () => Promise.all(['a', 'b', 'a'].map((key) => outcome(limiter.take(key))))
   // Twice: the second time the keys exist, and use a fast path.

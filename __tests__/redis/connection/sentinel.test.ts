@@ -14,7 +14,7 @@ const TIMEOUT_MS = 300
 
 function optionsFor(group: SentinelGroup, more: Partial<RedisStoreOptions> = {}): RedisStoreOptions {
   const nodes = group.sentinels.map(({ port }) => `127.0.0.1:${port}`)
-  return { sentinel: { nodes, name: group.name }, commandTimeoutMs: TIMEOUT_MS, ...more }
+  return { sentinel: { nodes, name: group.name }, commandTimeout: TIMEOUT_MS, ...more }
 }
 
 async function grouped(
@@ -54,7 +54,7 @@ test('the master is reached by the address of natMap', async () => {
     await using proxy = await TcpProxy.start(master)
     const { sentinel } = optionsFor(group)
     const natMap = { [`127.0.0.1:${master.port}`]: `127.0.0.1:${proxy.port}` }
-    await using mapped = new RedisStore({ sentinel: { ...sentinel, natMap } as never, commandTimeoutMs: PATIENT_MS })
+    await using mapped = new RedisStore({ sentinel: { ...sentinel, natMap } as never, commandTimeout: PATIENT_MS })
     const limiter = new RateLimiter(POLICY, { store: mapped, prefix: 'nat' })
     expect(await limiter.take('key')).toMatchObject({ allowed: true })
     expect(proxy.connections).toBe(1)
@@ -72,11 +72,11 @@ test('the sentinels report the master, and one that answers is enough', async ()
       await first.kill()
       second.freeze()
       const nodes = [first, second, third].map(({ port }) => ({ host: 'localhost', port }))
-      await using late = new RedisStore({ sentinel: { nodes, name: group.name }, commandTimeoutMs: PATIENT_MS })
+      await using late = new RedisStore({ sentinel: { nodes, name: group.name }, commandTimeout: PATIENT_MS })
       const decision = await new RateLimiter(POLICY, { store: late, prefix: 'sentinel' }).take('key')
       expect(decision.remaining).toBe(POLICY.limit - 2)
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
 })
 
@@ -86,11 +86,11 @@ test('passwords of sentinels and of servers are separate', async () => {
   const nodes = sentinel?.nodes ?? []
   const name = group.name
   const right = { sentinel: { nodes, name, password: 'of-sentinels' }, password: 'of-servers' }
-  await using store = new RedisStore({ ...right, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ ...right, commandTimeout: PATIENT_MS })
   expect((await outcome(new RateLimiter(POLICY, { store, prefix: 'sentinel' }).take('key'))).error).toBeUndefined()
   /** Expects that no call succeeds, and that soon one has the reason. */
   const expectRefused = async (options: RedisStoreOptions, why = /./) => {
-    await using store = new RedisStore({ ...options, commandTimeoutMs: TIMEOUT_MS })
+    await using store = new RedisStore({ ...options, commandTimeout: TIMEOUT_MS })
     const limiter = new RateLimiter(POLICY, { store, prefix: 'sentinel' })
     await until(`a call fails because of ${why}`, async () => {
       const { error } = await outcome(limiter.take('key'))

@@ -14,7 +14,7 @@ async function stored(
   server: RedisServer,
   run: (store: RedisStore, limiter: RateLimiter) => Promise<void>,
 ): Promise<void> {
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: TIMEOUT_MS })
   await run(store, new RateLimiter(POLICY, { store, prefix: 'status' }))
 }
 
@@ -69,7 +69,7 @@ test('from connecting to up, down and closed', async () => {
 test('a store is up after ready()', async () => {
   await using server = await RedisServer.start()
   for (let time = 0; time < 50; time++) {
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const events = recordEvents(store)
     await new RateLimiter(POLICY, { store, prefix: 'status' }).ready()
     expect(store.status().state).toBe('up')
@@ -79,7 +79,7 @@ test('a store is up after ready()', async () => {
 
 test('a short interruption is not an outage: no call is refused, and no event is emitted', async () => {
   await using server = await RedisServer.start()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
   await limiter.ready()
   const events = recordEvents(store)
@@ -120,7 +120,7 @@ test('a server that may evict keys causes a warning, and others do not', async (
     [['maxmemory 50mb', 'maxmemory-policy noeviction'], []],
   ] as const) {
     await using server = await RedisServer.start({ config })
-    await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
     const warnings: string[] = []
     store.on('warning', ({ code, message }) => {
       // Of some of the versions that the tests run on.
@@ -168,13 +168,13 @@ test('a removed listener receives nothing', async () => {
 
 test('a closed store emits nothing', async () => {
   await using server = await RedisServer.start()
-  const store = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS })
+  const store = new RedisStore({ url: server.url, commandTimeout: TIMEOUT_MS })
   await reached(store, 'up')
   const events = recordEvents(store)
   await store.close()
   const closed = store.status()
   // Another store notices the outage; the closed one had the same time, or more.
-  await using other = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS })
+  await using other = new RedisStore({ url: server.url, commandTimeout: TIMEOUT_MS })
   await reached(other, 'up')
   await server.kill()
   await store.close()

@@ -13,7 +13,7 @@ const POLICY = gcra({ limit: 1_000, period: '1h' })
 test('a server without scripts is named when a limiter is ready, and by each call', async () => {
   const config = ['rename-command EVAL ""', 'rename-command EVALSHA ""']
   await using server = await RedisServer.start({ config })
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: PATIENT_MS })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'no-scripts' })
   for (const call of [limiter.ready(), limiter.take('key')]) {
     expect(await rejectionOf(call)).toMatchObject({
@@ -57,7 +57,7 @@ test('a store warns once of such a server, also when it connects again', async (
   await once(proxy.listen(0, '127.0.0.1'), 'listening')
   try {
     const { port } = proxy.address() as AddressInfo
-    await using store = new RedisStore({ host: '127.0.0.1', port, commandTimeoutMs: PATIENT_MS })
+    await using store = new RedisStore({ host: '127.0.0.1', port, commandTimeout: PATIENT_MS })
     const warnings: StoreEvents['warning'][] = []
     store.on('warning', (warning) => warnings.push(warning))
     const limiter = new RateLimiter(POLICY, { store, prefix: 'old' })

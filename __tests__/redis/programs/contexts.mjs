@@ -17,9 +17,9 @@ const keep = (value) => {
   lives.push(value)
   return value
 }
-const store = keep(new RedisStore({ url, commandTimeoutMs: 30_000 }))
+const store = keep(new RedisStore({ url, commandTimeout: 30_000 }))
 const limiterOf = (policy, options) => keep(new RateLimiter(policy, options))
-const jobs = concurrency({ limit: 1, expires: '1h' })
+const jobs = concurrency({ limit: 1, ttl: '1h' })
 
 const held = limiterOf(jobs, { store, prefix: 'held' })
 const queued = limiterOf(jobs, { store: new MemoryStore(), prefix: 'queued' })
@@ -39,7 +39,7 @@ const USES = {
   'a permit that is held': async () => keep(await held.acquire('key')),
   'calls that wait for a permit': async () => {
     const first = await queued.acquire('key')
-    const second = queued.acquire('key', { maxWaitMs: 3_600_000 })
+    const second = queued.acquire('key', { maxWait: 3_600_000 })
     await tick()
     await first.release()
     keep(await second)

@@ -1,8 +1,8 @@
 // A process that never closes anything, and reports the outcomes of its calls.
 import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
 
-const [url, commandTimeoutMs, calls] = process.argv.slice(2)
-const store = new RedisStore({ url, commandTimeoutMs: Number(commandTimeoutMs) })
+const [url, commandTimeout, calls] = process.argv.slice(2)
+const store = new RedisStore({ url, commandTimeout: Number(commandTimeout) })
 const limiter = new RateLimiter(fixedWindow({ limit: 2, window: '1h' }), { store, prefix: 'exits' })
 
 console.log('started')

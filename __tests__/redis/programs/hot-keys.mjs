@@ -5,7 +5,7 @@ import { randomOf, skewOfClock } from './random.mjs'
 
 // `inFlight` calls are under way for each policy.
 const { url, policies, inFlight, ms, seed } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const random = randomOf(seed)
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name }))
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { gcra, RateLimiter, RedisStore } from 'tollgate'
 
 const [url, limit] = process.argv.slice(2)
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 store.on('warning', (warning) => console.log(JSON.stringify(warning)))
 const limiter = new RateLimiter(gcra({ limit: Number(limit), period: '1h' }), { store, prefix: 'shared' })
 let isOver = false

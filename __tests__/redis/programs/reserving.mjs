@@ -5,7 +5,7 @@ import { RateLimiter, RedisStore } from 'tollgate'
 import { randomOf } from './random.mjs'
 
 const { url, hour, short, inFlight, rounds, seed } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiters = {
   hour: new RateLimiter(hour, { store, prefix: 'hour' }),
   short: new RateLimiter(short, { store, prefix: 'short' }),
@@ -52,8 +52,8 @@ process.once('message', async () => {
   async function loop(isHour) {
     for (let round = 0; round < rounds; round++) {
       const units = 1 + any(4)
-      const expiresIn = any(8) === 0 ? 5 : 800
-      const reservation = await (isHour ? limiters.hour : limiters.short).reserve('key', units, { expiresIn })
+      const ttl = any(8) === 0 ? 5 : 800
+      const reservation = await (isHour ? limiters.hour : limiters.short).reserve('key', units, { ttl })
       counts[reservation.allowed ? 'allowed' : 'refused']++
       if (reservation.allowed) {
         const { at, resetAfterMs } = reservation.decision

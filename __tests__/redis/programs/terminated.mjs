@@ -5,7 +5,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
 
 const url = isMainThread ? process.argv[2] : workerData
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000_000, window: '1d' }), { store, prefix: 'terminated' })
 
 async function forever() {

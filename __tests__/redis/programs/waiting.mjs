@@ -5,7 +5,7 @@ import { RateLimiter, RedisStore } from 'tollgate'
 import { skewOfClock } from './random.mjs'
 
 const { url, policy, prefix, waiters } = JSON.parse(process.argv[2])
-const store = new RedisStore({ url, commandTimeoutMs: 30_000 })
+const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiter = new RateLimiter(policy, { store, prefix })
 
 /** By the machine's clock: this process's own time is wrong (`skew.mjs`). */

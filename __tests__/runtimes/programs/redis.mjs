@@ -20,7 +20,7 @@ const error = await limiter.take('').catch((reason) => reason)
 const { state } = store.status()
 await store.close()
 
-const away = new RedisStore({ host: '127.0.0.1', port: freePort, commandTimeoutMs: 200 })
+const away = new RedisStore({ host: '127.0.0.1', port: freePort, commandTimeout: 200 })
 const failing = new RateLimiter(gcra({ limit: 5, period: '1h' }), { store: away, prefix: 'few' })
 const failed = await failing.take('user:42').catch(({ code, charged }) => ({ code, charged }))
 // It is not closed: an open store does not keep a program alive.

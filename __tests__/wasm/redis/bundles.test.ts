@@ -30,7 +30,7 @@ async function resultOf(context: Context): Promise<unknown> {
       await limiter.ready()
       const calls = [limiter.take('ключ'), limiter.take('ключ'), limiter.take('ключ'), day.take('a')]
       const statuses = (await Promise.all(calls)).map(({ status }) => status)
-      const silent = RedisStore.from(() => new Promise(() => {}), { commandTimeoutMs: 50 })
+      const silent = RedisStore.from(() => new Promise(() => {}), { commandTimeout: 50 })
       const late = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store: silent, prefix: 'a' })
       const error = await late.take('a').catch((reason) => TollgateError.is(reason) && [reason.code, reason.charged])
       await store.close()

@@ -18,7 +18,7 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   let clientStore: ClientStore
   beforeAll(async () => {
     clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(opened.server.port, {
-      commandTimeoutMs: 10_000,
+      commandTimeout: 10_000,
     })
   })
   afterAll(async () => {
@@ -94,7 +94,7 @@ test('a native limiter and one of a client ban keys together', async () => {
   const client = ioredis(opened.server.port)
   const store = RedisStore.from(client)
   await using nativeStore = new native.RedisStore(opened.server.url)
-  const options = { prefix: 'bans', ban: { after: 4, within: '1h', for: ['1h', '2h'] } } as const
+  const options = { prefix: 'bans', ban: { after: 4, period: '1h', for: ['1h', '2h'] } } as const
   const policy = fixedWindow({ limit: 1, window: '10m' })
   const limiters = [
     new RateLimiter(policy, { ...options, store }),
@@ -133,7 +133,7 @@ test('all arguments are text', async () => {
 
 test('callers that call again share a request through a client that makes a request for each script', async () => {
   const open = CLIENT_STORES['@upstash/redis'] as (typeof CLIENT_STORES)[string]
-  const { store, close } = await open(opened.server.port, { commandTimeoutMs: 10_000 })
+  const { store, close } = await open(opened.server.port, { commandTimeout: 10_000 })
   const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1h' }), { store, prefix: 'again' })
   await limiter.ready()
   const before = await calls('evalsha')

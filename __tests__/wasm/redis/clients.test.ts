@@ -85,8 +85,8 @@ test.each([undefined, null, 'redis://localhost', 7, {}, { evalsha: () => {} }])(
 })
 
 test.each([
-  [{ commandTimeoutMs: 0 }, 'commandTimeoutMs'],
-  [{ commandTimeoutMs: 86_400_001 }, 'commandTimeoutMs'],
+  [{ commandTimeout: 0 }, 'commandTimeout'],
+  [{ commandTimeout: 86_400_001 }, 'commandTimeout'],
   [{ maxPending: 1.5 }, 'maxPending'],
   [{ url: 'redis://localhost' }, 'url'],
   [7, 'options'],

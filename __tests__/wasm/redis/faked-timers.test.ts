@@ -52,7 +52,7 @@ test.each(CASES)('the first call is decided while the client connects: %s', asyn
 test('a client that fake timers stop, such as node-redis, delays no call beyond its deadline', async () => {
   const client = createClient({ socket: { port: over.server.port } })
   await client.connect()
-  const store = RedisStore.from(client, { commandTimeoutMs: 50 })
+  const store = RedisStore.from(client, { commandTimeout: 50 })
   try {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'stopped' })
     const [error, own] = await withFakedTimers(() =>
@@ -69,7 +69,7 @@ test('a client that fake timers stop, such as node-redis, delays no call beyond 
 })
 
 test('a call that the client does not answer fails by its deadline', async () => {
-  const store = RedisStore.from(() => new Promise(() => {}), { commandTimeoutMs: 50 })
+  const store = RedisStore.from(() => new Promise(() => {}), { commandTimeout: 50 })
   const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'silent' })
   const error = await withFakedTimers(() => limiter.take('a').catch((error: unknown) => error))
   expect(error).toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })

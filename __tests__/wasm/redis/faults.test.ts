@@ -15,7 +15,7 @@ const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
 
 /** A limiter whose commands run through this function. */
 function limiterBy(run: RunCommand, options = {}) {
-  const store = RedisStore.from(run, { commandTimeoutMs: TIMEOUT_MS, ...options })
+  const store = RedisStore.from(run, { commandTimeout: TIMEOUT_MS, ...options })
   return new RateLimiter(ENDLESS, { store, prefix: 'faults' })
 }
 
@@ -110,7 +110,7 @@ test('a server that cannot run scripts yet is retried until the deadline', async
       const message = replies.shift()
       return message === undefined ? client.call(name, ...args) : Promise.reject(new Error(message))
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   expect(await limiter.take('a')).toMatchObject({ allowed: true, remaining: ENDLESS.limit - 1 })
   const busy = limiterBy(() => Promise.reject(new Error('BUSY Redis is busy')))
@@ -165,7 +165,7 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   test('a server killed under load: every call settles by its deadline, none is charged twice, and calls work again', async () => {
     await using server = await RedisServer.start()
     const clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(server.port, {
-      commandTimeoutMs: TIMEOUT_MS,
+      commandTimeout: TIMEOUT_MS,
     })
     const limiter = new RateLimiter(ENDLESS, { store: clientStore.store, prefix: 'killed' })
     const outcomes: Outcome[] = []
@@ -195,7 +195,7 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   test('a frozen server: calls time out, and each is charged at most once', async () => {
     await using server = await RedisServer.start()
     const clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(server.port, {
-      commandTimeoutMs: TIMEOUT_MS,
+      commandTimeout: TIMEOUT_MS,
     })
     const limiter = new RateLimiter(ENDLESS, { store: clientStore.store, prefix: 'frozen' })
     await recovery(limiter as never, 'ready')

@@ -29,12 +29,12 @@ interface Opened extends AsyncDisposable {
   limiter(prefix: string, per?: readonly ('ip' | 'user')[]): Limiter
 }
 
-type Options = Pick<RedisStoreOptions, 'commandTimeoutMs' | 'oneKeyPerScript'>
+type Options = Pick<RedisStoreOptions, 'commandTimeout' | 'oneKeyPerScript'>
 
 /** Opens a store at a port, by its kind. */
 const STORES: Record<string, (port: number, options?: Options) => Opened> = {
   'the native store'(port, options) {
-    const store = new RedisStore({ host: '127.0.0.1', port, commandTimeoutMs: PATIENT_MS, ...options })
+    const store = new RedisStore({ host: '127.0.0.1', port, commandTimeout: PATIENT_MS, ...options })
     return {
       limiter: (prefix, per) => new RateLimiter(policiesOf(per) as never, { store, prefix }) as never,
       [Symbol.asyncDispose]: () => store.close(),
@@ -42,7 +42,7 @@ const STORES: Record<string, (port: number, options?: Options) => Opened> = {
   },
   'RedisStore.from'(port, options) {
     const client = ioredis(port)
-    const store = wasm.RedisStore.from(client, { commandTimeoutMs: PATIENT_MS, ...options })
+    const store = wasm.RedisStore.from(client, { commandTimeout: PATIENT_MS, ...options })
     return {
       limiter: (prefix, per) => new wasm.RateLimiter(policiesOf(per) as never, { store, prefix }) as never,
       async [Symbol.asyncDispose]() {
@@ -105,7 +105,7 @@ describe.each(Object.entries(STORES))('%s', (name, open) => {
       await using store = open(proxy.port, ONE_KEY)
       const limiter = store.limiter(`held-${name.length}`)
       for (const key of KEYS.slice(0, 3)) {
-        const reservation = await limiter.reserve(key, 4, { expiresIn: '1m' })
+        const reservation = await limiter.reserve(key, 4, { ttl: '1m' })
         await Promise.all(KEYS.map((other) => limiter.penalize(other, other === key ? 2 : 1)))
         await reservation.commit?.(1)
       }

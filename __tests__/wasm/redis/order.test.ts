@@ -45,7 +45,7 @@ function descending(from: number, count: number): number[] {
 }
 
 test('when the server loses the script', async () => {
-  const store = RedisStore.from(afar(), { commandTimeoutMs: PATIENT_MS })
+  const store = RedisStore.from(afar(), { commandTimeout: PATIENT_MS })
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'forgets' })
   await limiter.take('a')
   for (let time = 0; time < 10; time++) {
@@ -60,7 +60,7 @@ test('when the server loses the script', async () => {
 test('when the client does not know the time of the server', async () => {
   const now = Date.now()
   for (let time = 0; time < 5; time++) {
-    const store = RedisStore.from(afar(), { commandTimeoutMs: PATIENT_MS })
+    const store = RedisStore.from(afar(), { commandTimeout: PATIENT_MS })
     const limiter = new RateLimiter(MONTHS, { store, prefix: `skewed${time}` })
     // The known server time is two years old.
     const clock = jest.spyOn(Date, 'now').mockReturnValue(now - TWO_YEARS_MS)
@@ -86,7 +86,7 @@ test('when the server cannot run scripts for a while', async () => {
       }
       return run(command)
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'busy' })
   await limiter.take('a')
@@ -114,7 +114,7 @@ test('but a batch in flight after one that has not run may be decided before it'
       commands++
       return answer
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'in-flight' })
   await limiter.take('a')
@@ -140,7 +140,7 @@ test('when requests overtake each other', async () => {
       eval: (source, keys, args) => script('EVAL', source, keys, args),
       evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'overtake' })
   await limiter.take('a')
@@ -164,7 +164,7 @@ test('calls on a hot key that wait for a request in flight are sent together', a
       eval: (source, keys, args) => script('EVAL', source, keys, args),
       evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'hot' })
   await limiter.take('a')
@@ -209,7 +209,7 @@ test('when the known server time is old, and batches wait for resent ones', asyn
       await sleep(10)
       return answer
     },
-    { commandTimeoutMs: PATIENT_MS },
+    { commandTimeout: PATIENT_MS },
   )
   const limiter = new RateLimiter(MONTHS, { store, prefix: 'waits' })
   const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - TWO_YEARS_MS)

@@ -21,9 +21,9 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (clientStore) => {
     const { server } = opened
     const prefix = `${name}-${clientStore.replaceAll(/\W/g, '')}`
     const other = await (CLIENT_STORES[clientStore] as (typeof CLIENT_STORES)[string])(server.port, {
-      commandTimeoutMs: 30_000,
+      commandTimeout: 30_000,
     })
-    const store = new native.RedisStore({ url: server.url, commandTimeoutMs: 30_000 })
+    const store = new native.RedisStore({ url: server.url, commandTimeout: 30_000 })
     const limiters = [
       new native.RateLimiter(policy, { store, prefix }),
       new wasm.RateLimiter(policy, { store: other.store, prefix }),

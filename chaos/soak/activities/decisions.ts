@@ -140,7 +140,7 @@ export function tiered(bench: Bench): Activity[] {
 /** Refused calls that ban their keys. */
 export function bans(bench: Bench): Activity[] {
   const { store, calls } = bench
-  const ban = { after: 2, within: '2s', for: ['1s', '2s'], forget: '3s' } as const
+  const ban = { after: 2, period: '2s', for: ['1s', '2s'], ttl: '3s' } as const
   const banning = new RateLimiter(gcra({ limit: 2, period: '1s' }), { store, prefix: 'bans', ban })
   const blocking = new RateLimiter(fixedWindow({ limit: 2, window: '1s' }), { store, prefix: 'blocks', blockFor: '1s' })
   return [banning, blocking].map((limiter) => ({

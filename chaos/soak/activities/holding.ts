@@ -16,7 +16,7 @@ export function waits(bench: Bench): Activity[] {
     everyMs: 300,
     run: async () => {
       const aborts = bench.random() < 0.3 ? AbortSignal.timeout(bench.below(200)) : signal
-      await calls.make(kind, () => pacer.wait('paced', { maxWaitMs: MAX_WAIT_MS, signal: aborts }))
+      await calls.make(kind, () => pacer.wait('paced', { maxWait: MAX_WAIT_MS, signal: aborts }))
     },
     ...(caller === 0 ? { close: () => pacer.close() } : {}),
   }))
@@ -35,7 +35,7 @@ export function reservations(bench: Bench): Activity[] {
       everyMs: 300,
       run: async () => {
         const key = bench.key()
-        const reservation = await calls.make(bench.kind('reserve'), () => limiter.reserve(key, 4, { expiresIn: '2s' }))
+        const reservation = await calls.make(bench.kind('reserve'), () => limiter.reserve(key, 4, { ttl: '2s' }))
         if (!reservation?.allowed) {
           return
         }
@@ -66,14 +66,14 @@ export function reservations(bench: Bench): Activity[] {
 /** Permits that are released, kept until they are renewed, or lost with an outage. */
 export function permits(bench: Bench): Activity[] {
   const { store, calls } = bench
-  const limiter = new RateLimiter(concurrency({ limit: 4, expires: '2s' }), { store, prefix: 'permits' })
+  const limiter = new RateLimiter(concurrency({ limit: 4, ttl: '2s' }), { store, prefix: 'permits' })
   const kind = bench.kind('acquire', MAX_WAIT_MS, ['PERMIT_LOST', 'ABORTED', 'CLOSED'])
   const { signal } = new AbortController()
   return Array.from({ length: 3 }, (_, caller) => ({
     everyMs: 300,
     run: async () => {
       const aborts = bench.random() < 0.2 ? AbortSignal.timeout(bench.below(200)) : signal
-      const options = { maxWaitMs: MAX_WAIT_MS, signal: aborts }
+      const options = { maxWait: MAX_WAIT_MS, signal: aborts }
       const permit = await calls.make(kind, () => limiter.acquire('pool', options))
       if (permit?.allowed) {
         await sleep(bench.random() < 0.1 ? 1_500 : bench.below(100))

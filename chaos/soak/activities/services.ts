@@ -94,7 +94,7 @@ export function outgoing(bench: Bench): Activity[] {
   const meter = new MeterProvider({ readers: [reader] }).getMeter('soak')
   const rate = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 2 }), { store, prefix: 'outgoing-rate' })
   const slots = new RateLimiter(
-    { rate: gcra({ limit: 20, period: '1s' }), atOnce: concurrency({ limit: 3, expires: '2s' }) },
+    { rate: gcra({ limit: 20, period: '1s' }), atOnce: concurrency({ limit: 3, ttl: '2s' }) },
     { store, prefix: 'outgoing-slots' },
   )
   const fetch = async () => {
@@ -102,7 +102,7 @@ export function outgoing(bench: Bench): Activity[] {
     return new Response('', ANSWERS[bench.below(ANSWERS.length)])
   }
   const retries = { limit: 1, minDelay: '20ms', maxDelay: '50ms' } as const
-  const options = { maxWaitMs: MAX_WAIT_MS, maxQueued: 50, retries, fetch, key: 'api' }
+  const options = { maxWait: MAX_WAIT_MS, maxQueued: 50, retries, fetch, key: 'api' }
   const client = new OutgoingClient({ ...options, limiter: rate })
   instrumentClient(client, { name: bench.target, meter })
   // Two attempts, each with its turn, and the time for the call itself.
@@ -118,7 +118,7 @@ export function outgoing(bench: Bench): Activity[] {
       everyMs: 200,
       run: () => calls.make(kind, () => client.fetch('http://api.example/', { method: 'GET' })),
       close: async () => {
-        await client.close({ timeoutMs: 500 })
+        await client.close({ timeout: 500 })
         await rate.close()
       },
     },
@@ -132,7 +132,7 @@ export function outgoing(bench: Bench): Activity[] {
         const brief = new OutgoingClient({ ...options, limiter: slots })
         const all = Array.from({ length: 4 }, () => calls.make(kind, () => brief.schedule(() => sleep(50))))
         await (bench.random() < 0.5 && Promise.all(all))
-        await calls.make(bench.kind('close', 1_000), () => brief.close({ timeoutMs: 500 }))
+        await calls.make(bench.kind('close', 1_000), () => brief.close({ timeout: 500 }))
         await Promise.all(all)
       },
       close: () => slots.close(),

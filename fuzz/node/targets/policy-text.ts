@@ -35,7 +35,7 @@ export const dictionary = [
     ' initial=',
     ' debt=',
   ],
-  ...[' refillMode=', ' expires=', 'interval', 'hash', 'list', '1m', '1.5s', '10/1s', 'true', 'false', 'day', 'month'],
+  ...[' refillMode=', ' ttl=', 'interval', 'hash', 'list', '1m', '1.5s', '10/1s', 'true', 'false', 'day', 'month'],
   ...['Asia/Kathmandu', '__proto__', 'constructor', 'toString', 'default: ', '; ', ' tier=a', ' lease=1s', 'global'],
   ...['=', '.', '/', '1e3', '0.001ms', '9007199254740991'],
 ]

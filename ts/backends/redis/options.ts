@@ -61,7 +61,7 @@ export interface RedisStoreOptions {
   readonly password?: string
   /**
    * Returns the login, instead of `username` and `password`, before each attempt to connect. If it does not
-   * answer within `connectTimeoutMs`, the attempt fails.
+   * answer within `connectTimeout`, the attempt fails.
    */
   readonly credentials?: () => Login | Promise<Login>
   /** The number of the database. Default: 0. */
@@ -86,18 +86,18 @@ export interface RedisStoreOptions {
         readonly serverName?: string
       }
   /** The timeout of one attempt to connect: milliseconds, or a duration such as `'5s'`. Default: 2000. */
-  readonly connectTimeoutMs?: Duration
+  readonly connectTimeout?: Duration
   /**
    * The timeout of a call: milliseconds, or a duration such as `'2s'`. Default: 1000. A server that has been
    * unreachable or silent for this long is down: calls fail immediately until it is up again.
    */
-  readonly commandTimeoutMs?: Duration
+  readonly commandTimeout?: Duration
   /**
    * The interval of health checks while there are no calls: milliseconds, or a duration such as `'15s'`,
    * from 1 s on. Default: 15,000. Several servers share the interval. While calls are made, a server is checked
    * every 250 ms.
    */
-  readonly idleCheckMs?: Duration
+  readonly idleCheck?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**

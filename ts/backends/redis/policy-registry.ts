@@ -176,10 +176,10 @@ function registeredText(policySets: readonly PolicySet[]): string {
 }
 
 function banText({ after, withinUs, forgetUs, lengthsUs, policies, per }: BanRule): string {
-  const [within, forget, ...lengths] = [withinUs, forgetUs, ...lengthsUs].map((us) => shortDuration(us / 1_000))
+  const [period, ttl, ...lengths] = [withinUs, forgetUs, ...lengthsUs].map((us) => shortDuration(us / 1_000))
   const named = policies === undefined ? '' : ` policies=${policies.join(',')}`
   const target = per === undefined ? '' : ` per=${per}`
-  return `after=${after} within=${within} for=${lengths.join(',')} forget=${forget}${named}${target}`
+  return `after=${after} period=${period} for=${lengths.join(',')} ttl=${ttl}${named}${target}`
 }
 
 /** A registered text without the rule for bans, which limiters of a prefix need not share. */

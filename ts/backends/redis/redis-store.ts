@@ -27,9 +27,9 @@ const OPTIONS = [
   'credentials',
   'database',
   'tls',
-  'connectTimeoutMs',
-  'commandTimeoutMs',
-  'idleCheckMs',
+  'connectTimeout',
+  'commandTimeout',
+  'idleCheck',
   'maxPending',
   'oneKeyPerScript',
 ] as const
@@ -74,12 +74,12 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
   constructor(...args: readonly [string | RedisStoreOptions, Omit<RedisStoreOptions, 'url'>?]) {
     super()
     const options = optionsOfArguments(args)
-    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending, credentials } = options
-    const { idleCheckMs = DEFAULT_IDLE_CHECK_MS } = options
-    const connectMs = checkedTimeout('connectTimeoutMs', connectTimeoutMs)
-    const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
+    const { connectTimeout = 2_000, commandTimeout = 1_000, maxPending, credentials } = options
+    const { idleCheck = DEFAULT_IDLE_CHECK_MS } = options
+    const connectMs = checkedTimeout('connectTimeout', connectTimeout)
+    const timeoutMs = checkedTimeout('commandTimeout', commandTimeout)
     const max = checkedMaxPending(maxPending)
-    const idleMs = wholeMillis('idleCheckMs', idleCheckMs, 1_000, MAX_IDLE_CHECK_MS)
+    const idleMs = wholeMillis('idleCheck', idleCheck, 1_000, MAX_IDLE_CHECK_MS)
     const target = targetOf(options, connectMs, timeoutMs, idleMs)
     // The native store references its callbacks, so they must not reference the store: otherwise an
     // unused store that was not closed would never be collected. While calls are pending, their

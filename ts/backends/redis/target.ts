@@ -9,7 +9,7 @@ const DEFAULT_PORT = 6379
 const SENTINEL_PORT = 26_379
 const MAX_TAGS = 16_384
 const MAX_NODES = 1_000
-/** The default of `idleCheckMs`. */
+/** The default of `idleCheck`. */
 export const DEFAULT_IDLE_CHECK_MS = 15_000
 const MAX_DATABASE = 1_000_000
 

@@ -49,7 +49,7 @@ export function dimensionsOf(configs: readonly LimiterConfig[]): ReadonlyMap<str
   return new Map(entries)
 }
 
-/** When limiters of a prefix ban keys, as they have registered it: `after=5 within=10m for=1h,1d forget=1d`. */
+/** When limiters of a prefix ban keys, as they have registered it: `after=5 period=10m for=1h,1d ttl=1d`. */
 export function banRuleIn(texts: readonly string[]): string | undefined {
   const rules = texts.flatMap((text) => text.split('; ').filter((item) => item.startsWith(`${BAN_ITEM}: `)))
   return rules.at(-1)?.slice(BAN_ITEM.length + 2)

@@ -18,7 +18,7 @@ export interface MiddlewareLimiter<K = string, N extends string = string> extend
   /** Decides, and charges the cost if it allows the request. */
   take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
   /**
-   * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than `maxWaitMs` away.
+   * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than `maxWait` away.
    * Only `delay` needs it.
    */
   readonly wait?: unknown

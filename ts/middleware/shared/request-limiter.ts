@@ -259,11 +259,11 @@ export class RequestLimiter<A extends readonly unknown[]> {
     key: unknown,
     cost: number,
     tier: string | undefined,
-    maxWaitMs: number,
+    maxWait: number,
     signal: AbortSignalLike,
   ): Promise<Decision | undefined> {
     const { limiter } = this.#options
-    const options = { cost, maxWaitMs, onTooLong: 'resolve', signal, ...(tier !== undefined && { tier }) } as const
+    const options = { cost, maxWait, onTooLong: 'resolve', signal, ...(tier !== undefined && { tier }) } as const
     try {
       // Checked with the options.
       return await (limiter as Waiting).wait(key, options)

@@ -22,7 +22,7 @@ import { type RedisEngine, startRedisEngine } from './start.js'
  */
 export interface RedisStoreFromOptions {
   /** The timeout of a call, which then fails with `STORE_TIMEOUT`: milliseconds, or a duration. Default: 1000. */
-  readonly commandTimeoutMs?: Duration
+  readonly commandTimeout?: Duration
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
   /**
@@ -73,10 +73,10 @@ export class RedisStore extends BatchedStore<Batcher> {
    */
   static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
     checkCount(arguments.length, 2, 'RedisStore.from takes a client and an object of options')
-    const names = ['commandTimeoutMs', 'maxPending', 'oneKeyPerScript'] as const
+    const names = ['commandTimeout', 'maxPending', 'oneKeyPerScript'] as const
     const checked = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
-    const { commandTimeoutMs = 1_000, maxPending, oneKeyPerScript = false } = checked
-    const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
+    const { commandTimeout = 1_000, maxPending, oneKeyPerScript = false } = checked
+    const timeoutMs = checkedTimeout('commandTimeout', commandTimeout)
     const max = checkedMaxPending(maxPending)
     const hasOneKey = trueOrFalse('INVALID_OPTION', 'oneKeyPerScript', oneKeyPerScript)
     return new RedisStore(scriptRunnerOf(client), timeoutMs, max, hasOneKey)

@@ -17,7 +17,7 @@ export interface PendingCall<T = unknown> extends CallContext {
 export class TickBatch {
   #calls: PendingCall[] = []
   #pendingCount = 0
-  /** When its calls expire, by `timers.now`: `commandTimeoutMs` after the end of the tick. */
+  /** When its calls expire, by `timers.now`: `commandTimeout` after the end of the tick. */
   deadline = 0
   onSettled: (() => void) | undefined
 

@@ -34,7 +34,7 @@ export class Connection {
           `--cluster-tags is for a cluster, which ${escapeControls(masters.names[0] ?? '')} is not: leave it out`,
         )
       }
-      const times = { connectTimeoutMs: given.timeout, commandTimeoutMs: given.timeout }
+      const times = { connectTimeout: given.timeout, commandTimeout: given.timeout }
       const endpoint = masters.isCluster ? clusterOptions(options, masters.names, given.clusterTags) : options
       return new Connection(reader, masters, { ...endpoint, ...times })
     } catch (error) {

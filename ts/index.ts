@@ -6,31 +6,8 @@
 
 export { calendarWindow } from './api/calendar-window.js'
 export * from './api/index.js'
-export {
-  type AnyRateLimiterOptions,
-  RateLimiter,
-  type RateLimiterConstructor,
-  type RedisRateLimiterOptions,
-  type RedisUrl,
-} from './api/rate-limiter.js'
-export type { LeasesHeld } from './backends/limiter-backend.js'
+export { RateLimiter, type RedisRateLimiterOptions } from './api/rate-limiter.js'
 export { MemoryStore } from './backends/memory/memory-store.js'
-export type {
-  ClusterNodeWarning,
-  EvictingWarning,
-  StoreDown,
-  StoreEvents,
-  StoreStatus,
-  StoreUp,
-  StoreWarning,
-  VulnerableServerWarning,
-} from './backends/redis/health.js'
-export type {
-  RedisClusterOptions,
-  RedisCredentials,
-  RedisNode,
-  RedisSentinelOptions,
-  RedisStoreOptions,
-  RedisTlsOptions,
-} from './backends/redis/options.js'
+export type { StoreStatus } from './backends/redis/health.js'
+export type { RedisStoreOptions } from './backends/redis/options.js'
 export { RedisStore } from './backends/redis/redis-store.js'

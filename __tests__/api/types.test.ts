@@ -1,27 +1,21 @@
 import type {
   Decision,
   EmbeddedRateLimiter,
-  Enforcing,
   FixedWindowPolicy,
   GcraPolicy,
+  KeyOf,
   RateLimiter as Limiter,
   Policies,
   Policy,
-  PolicyOverride,
   RedisStore,
-  Reserved,
-  Reserving,
+  Reservation,
   Settlement,
-  SlidingLogLimitsPolicy,
   TollgateError,
-  Waited,
-  WaitedOrRefused,
   WaitOptions,
-  Waits,
 } from '../../ts/index.js'
 import {
-  type BanInForce,
   calendarWindow,
+  concurrency,
   fixedWindow,
   gcra,
   leakyBucket,
@@ -38,12 +32,6 @@ type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ?
 
 /** Only `true` compiles. These tests run through `npm run check:types`. */
 const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
-
-/** A limiter of one rate policy, on any store. */
-type RedisGcraLimiter = Limiter<string, 'default', PolicyOverride<GcraPolicy>> &
-  Enforcing<GcraPolicy<never>> &
-  Reserving &
-  Waits<string, 'default'>
 
 test('a decision narrows on allowed and on status', () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }))
@@ -70,7 +58,7 @@ test('an embedded limiter is assignable to any limiter', async () => {
 test('a limiter over Redis has no takeSync and needs a prefix', () => {
   const never = (store: RedisStore) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, RedisGcraLimiter>>()
+    holds<Equal<typeof limiter, Limiter<GcraPolicy>>>()
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
     // @ts-expect-error takeSync is not available over Redis
     limiter.takeSync('a')
@@ -85,7 +73,7 @@ test('a limiter over Redis has no takeSync and needs a prefix', () => {
 test('the store can be chosen when the program runs', () => {
   const never = (store: MemoryStore | RedisStore | undefined) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, RedisGcraLimiter>>()
+    holds<Equal<typeof limiter, Limiter<GcraPolicy>>>()
     // @ts-expect-error the store may be a RedisStore
     limiter.takeSync('a')
     // @ts-expect-error a Redis store needs a prefix
@@ -126,7 +114,7 @@ test('only a blocked decision may have a ban', () => {
   limiter.takeSync('a')
   const decision = limiter.takeSync('a')
   if (decision.status === 'blocked') {
-    holds<Equal<typeof decision.ban, BanInForce | undefined>>()
+    holds<Equal<typeof decision.ban, { readonly step: number; readonly until: number } | undefined>>()
     expect(decision.ban?.step).toBe(1)
   } else {
     // @ts-expect-error no property of other decisions
@@ -138,9 +126,7 @@ test('the limits of a slidingLog have the declared names', () => {
   const policy = slidingLog({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
-  type Own = PolicyOverride<SlidingLogLimitsPolicy<Names>>
-  type Expected = EmbeddedRateLimiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>
-  holds<Equal<typeof limiter, Expected>>()
+  holds<Equal<typeof limiter, EmbeddedRateLimiter<typeof policy>>>()
   const decision = limiter.takeSync('a')
   holds<Equal<typeof decision.policy, Names>>()
   expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
@@ -148,7 +134,7 @@ test('the limits of a slidingLog have the declared names', () => {
   expect(decision.policies.perDay).toBeUndefined()
   const never = (store: RedisStore) => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
-    holds<Equal<typeof shared, Limiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>>>()
+    holds<Equal<typeof shared, Limiter<typeof policy>>>()
     // @ts-expect-error missing window
     slidingLog({ limits: { perSecond: { limit: 1 } } })
   }
@@ -170,7 +156,7 @@ test('the policies and key parts have the declared names', async () => {
   holds<Equal<Parameters<typeof login.take>[0], LoginKey>>()
   const taken = await login.take({ ip: '1', account: 'ann' })
   holds<Equal<typeof taken.policy, 'ip' | 'account' | 'all'>>()
-  const assigned: Limiter<LoginKey, 'ip' | 'account' | 'all'> = login
+  const assigned: Limiter<typeof login extends Limiter<infer P> ? P : never> = login
   await assigned.block({ ip: '1' }, '1s')
   const all = new RateLimiter(gcra({ limit: 1, period: 1, per: 'global' }))
   expect((await all.take({})).allowed).toBe(true)
@@ -218,8 +204,8 @@ test('a limiter exposes each policy with the numbers of its algorithm', () => {
   expect(new RateLimiter(logs).policies.long.limits.short.limit).toBe(2)
   const several = new RateLimiter({ bucket: tokenBucket({ capacity: 3, refill: { tokens: 1, every: 1 } }), logs })
   expect(several.policies.bucket.refill.tokens + several.policies['logs.long'].limits.short.limit).toBe(3)
-  const assigned: Limiter<string, 'bucket' | 'logs.short' | 'logs.long'> = several
-  holds<Equal<typeof assigned.policies.bucket, Policy>>()
+  const assigned: Limiter = several
+  holds<Equal<(typeof assigned.policies)[string], Policy>>()
   const never = (policy: Policy, policies: Policies, some: GcraPolicy | FixedWindowPolicy, name: string) => {
     // @ts-expect-error the policy is not a token bucket
     one.policies.default.capacity
@@ -276,13 +262,13 @@ test('only a limiter whose policies are all rates can wait', () => {
     holds<Equal<typeof one.policy, 'default'>>()
     holds<Equal<typeof one.allowed, true>>()
     const rejecting = await new RateLimiter(bucket).wait('a', { onTooLong: 'reject' })
-    holds<Equal<typeof rejecting, Waited<'default'>>>()
+    holds<Equal<typeof rejecting.status, 'allowed' | 'allowed-last'>>()
     const resolving = await new RateLimiter(bucket).wait('a', { onTooLong: 'resolve' })
-    holds<Equal<typeof resolving, WaitedOrRefused<'default'>>>()
+    holds<Equal<typeof resolving, Decision<'default'> & { readonly waitedMs: number }>>()
     holds<Equal<typeof resolving.allowed, boolean>>()
     const given: WaitOptions = {}
     const either = await new RateLimiter(bucket).wait('a', given)
-    holds<Equal<typeof either, WaitedOrRefused<'default'>>>()
+    holds<Equal<typeof either, Decision<'default'> & { readonly waitedMs: number }>>()
     // @ts-expect-error neither 'reject' nor 'resolve'
     await new RateLimiter(bucket).wait('a', { onTooLong: 'ignore' })
     holds<Equal<TollgateError['decision'], Decision | undefined>>()
@@ -341,11 +327,11 @@ test('operations have the documented result types', async () => {
 })
 
 test('a reservation narrows on allowed, and a settlement on settled', () => {
-  const never = async (limiter: Reserving<string, 'a' | 'b'>) => {
+  const never = async (limiter: Limiter<{ readonly a: GcraPolicy; readonly b: FixedWindowPolicy }>) => {
     const reservation = await limiter.reserve('a', 5, { ttl: '2m', tag: 'b' })
     holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
     if (reservation.allowed) {
-      holds<Equal<typeof reservation, Reserved<'a' | 'b'>>>()
+      holds<Equal<typeof reservation, Extract<Reservation<'a' | 'b'>, { readonly allowed: true }>>>()
       holds<Equal<typeof reservation.decision.retryAfterMs, 0>>()
       const settlement: Settlement = await reservation.commit(3)
       return settlement.settled ? settlement.refunded + settlement.charged : settlement.reason
@@ -388,6 +374,106 @@ test('a forgotten await is a type error: a promise is not a decision', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
+test('a limiter of no stated policies is any with string keys and without tiers', () => {
+  const take = (limiter: Limiter) => limiter.take('a')
+  const takeSync = (limiter: EmbeddedRateLimiter) => limiter.takeSync('a')
+  const rate = gcra({ limit: 1, period: 1 })
+  const never = (store: RedisStore, policy: Policy, policies: Policies, json: ReturnType<typeof JSON.parse>) => {
+    for (const limiter of [new RateLimiter(rate), new RateLimiter(slidingCounter({ limit: 1, window: 1 }))]) {
+      void take(limiter)
+    }
+    const named = { a: rate, b: fixedWindow({ limit: 1, window: 1 }) }
+    void take(new RateLimiter(named))
+    void take(new RateLimiter(named, { store, prefix: 'a' }))
+    takeSync(new RateLimiter(named))
+    takeSync(new RateLimiter(rate))
+    void take(new RateLimiter(policy))
+    void take(new RateLimiter(policies))
+    void take(new RateLimiter(json))
+    const own: Limiter<typeof rate> = new RateLimiter(rate)
+    void own.wait('a')
+    // @ts-expect-error a limiter over Redis has no takeSync
+    takeSync(new RateLimiter(rate, { store, prefix: 'a' }))
+    // @ts-expect-error its keys have parts
+    void take(new RateLimiter(gcra({ limit: 1, period: 1, per: 'ip' })))
+    // @ts-expect-error its calls need a tier
+    void take(new RateLimiter(tiers({ free: rate })))
+    // @ts-expect-error its units need a permit
+    void take(new RateLimiter(concurrency({ limit: 1 })))
+    // @ts-expect-error it does not wait
+    const waiting: Limiter<GcraPolicy> = new RateLimiter(fixedWindow({ limit: 1, window: 1 }))
+    return waiting
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('a function can be generic in the policies', () => {
+  // In the body the compiler does not know what the policies can do.
+  const take = <P extends Policy | Policies>(limiter: Limiter<P>, key: KeyOf<P>) =>
+    (limiter as unknown as { take(key: KeyOf<P>): Promise<Decision> }).take(key)
+  const never = async (store: RedisStore) => {
+    const rate = gcra({ limit: 1, period: 1 })
+    const parts = {
+      ip: gcra({ limit: 1, period: 1, per: 'ip' }),
+      all: fixedWindow({ limit: 1, window: 1, per: 'global' }),
+    }
+    await take(new RateLimiter(parts), { ip: '1' })
+    await take(new RateLimiter(parts, { store, prefix: 'a' }), { ip: '1' })
+    await take(new RateLimiter(rate), 'a')
+    // @ts-expect-error unknown part
+    await take(new RateLimiter(parts), { user: '1' })
+    // @ts-expect-error the key is a string
+    await take(new RateLimiter(rate), { ip: '1' })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('the keys follow from the policies', () => {
+  holds<Equal<KeyOf<GcraPolicy>, string>>()
+  holds<Equal<KeyOf<Policy>, string>>()
+  holds<Equal<KeyOf<Policies>, string>>()
+  holds<Equal<KeyOf<Policy & { readonly per: string }>, { readonly [dimension: string]: string }>>()
+  holds<Equal<KeyOf<GcraPolicy & { readonly per: 'ip' }>, { readonly ip: string }>>()
+  holds<
+    Equal<
+      KeyOf<{ a: GcraPolicy & { readonly per: 'ip' }; b: Policy & { readonly per: 'global' } }>,
+      { readonly ip: string }
+    >
+  >()
+})
+
+test('methods that always fail do not compile', () => {
+  const never = (store: RedisStore) => {
+    const permits = new RateLimiter(concurrency({ limit: 1 }))
+    void permits.acquire('a')
+    // @ts-expect-error a permit is needed
+    void permits.take('a')
+    // @ts-expect-error a permit is needed
+    void permits.tryTake('a')
+    // @ts-expect-error a permit is needed
+    void permits.takeMany(['a'])
+    // @ts-expect-error a permit is needed
+    void permits.takeUpTo('a', 1)
+    // @ts-expect-error a permit is needed
+    void permits.penalize('a')
+    // @ts-expect-error a permit is needed
+    permits.takeSync('a')
+    // @ts-expect-error a permit is needed
+    void permits.reserve('a', 1)
+    // @ts-expect-error a permit is needed
+    void permits.settle('a')
+    // @ts-expect-error permits do not come at a rate
+    void permits.wait('a')
+    // @ts-expect-error a rate has no permits
+    void new RateLimiter(gcra({ limit: 1, period: 1 })).acquire('a')
+    const both = { jobs: concurrency({ limit: 1 }), rate: gcra({ limit: 1, period: 1 }) }
+    void new RateLimiter(both, { store, prefix: 'a' }).acquire('a')
+    // @ts-expect-error a permit is needed for one of them
+    void new RateLimiter(both, { store, prefix: 'a' }).take('a')
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
 test('tiers have typed names', async () => {
   const limiter = new RateLimiter({
     user: tiers({
@@ -403,6 +489,18 @@ test('tiers have typed names', async () => {
   const never = (plain: Limiter) => {
     // @ts-expect-error no such tier
     void limiter.take({ user: 'a' }, { tier: 'gold' })
+    // @ts-expect-error missing tier
+    void limiter.take({ user: 'a' })
+    // @ts-expect-error missing tier
+    void limiter.take({ user: 'a' }, 2)
+    // @ts-expect-error missing tier
+    void limiter.peek({ user: 'a' }, { cost: 2 })
+    // @ts-expect-error missing tier
+    void limiter.takeUpTo({ user: 'a' }, 2)
+    void limiter.penalize({ user: 'a' }, 2, { tier: 'free' })
+    void limiter.override({ user: 'a' }, { user: { limit: 2 } }, { ttl: '1d', tier: 'free' })
+    // @ts-expect-error missing tier
+    void limiter.override({ user: 'a' }, { user: { limit: 2 } }, { ttl: '1d' })
     // @ts-expect-error the limiter has no tiers
     void plain.take('a', { tier: 'free' })
     // @ts-expect-error the same for other operations

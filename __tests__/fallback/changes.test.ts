@@ -4,13 +4,13 @@ import { anything, rejectionOf } from '../failure.js'
 import { PATIENT_MS, recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
-import { type FallbackLimiter, failing, fallbackLimiter, knownDown, newPrefix, waitUntilDown } from './help.js'
+import { failing, fallbackLimiter, knownDown, newPrefix, waitUntilDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 /** A quarter of it: bursts of 5. */
 const QUARTER = { embedded: { share: 0.25 } } as const
 
-type PlainLimiter = FallbackLimiter<typeof POLICY>
+type PlainLimiter = RateLimiter<typeof POLICY>
 
 /** Every change, by name. */
 const CHANGES: Readonly<Record<string, (limiter: PlainLimiter, key: string) => Promise<Applied>>> = {

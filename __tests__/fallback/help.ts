@@ -1,12 +1,7 @@
-import type { OnStoreFailure, Override, Policies, Policy } from '../../ts/index.js'
-import { type KeyOf, type LimitNames, RateLimiter, RedisStore } from '../../ts/index.js'
-import type { AnyLimiter } from '../operations/stores.js'
+import type { OnStoreFailure, Policies, Policy } from '../../ts/index.js'
+import { RateLimiter, RedisStore } from '../../ts/index.js'
 import { openedRedis } from '../redis/opened.js'
 import { until } from '../servers/until.js'
-
-/** A limiter over Redis, with any policies. */
-export type FallbackLimiter<P extends Policy | Policies> = AnyLimiter<P> &
-  RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
 
 let names = 0
 
@@ -21,7 +16,7 @@ export function fallbackLimiter<const P extends Policy | Policies>(
   policies: P,
   onStoreFailure: OnStoreFailure,
   prefix = newPrefix(),
-): FallbackLimiter<P> {
+): RateLimiter<P> {
   return new RateLimiter(policies, { store, prefix, onStoreFailure })
 }
 

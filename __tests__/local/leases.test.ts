@@ -19,7 +19,7 @@ import { until } from '../servers/until.js'
 const redis = drivenRedis()
 let prefixes = 0
 
-type LeasedPolicy = FixedWindowPolicy<never> | CalendarWindowPolicy<never> | GcraPolicy<never>
+type LeasedPolicy = FixedWindowPolicy | CalendarWindowPolicy | GcraPolicy
 
 /** A limiter with leases, and one without on the same states. */
 function limitersOf(policy: LeasedPolicy, local: LocalDecisions = { lease: '1s' }) {

@@ -33,6 +33,10 @@ const twoParts = new RateLimiter({
 const global = new RateLimiter(gcra({ limit: 1, period: 1, per: 'global' }))
 const policies: Policies = { a: gcra({ limit: 1, period: 1 }) }
 const widened = new RateLimiter(policies)
+const withParts: { readonly [name: string]: Policy & { readonly per: string } } = {
+  a: gcra({ limit: 1, period: 1, per: 'account' }),
+}
+const widenedParts = new RateLimiter(withParts)
 const policy: Policy = gcra({ limit: 1, period: 1 })
 const widenedOne = new RateLimiter(policy)
 
@@ -96,8 +100,8 @@ test('only the limiter determines the key type: Express', () => {
     // @ts-expect-error a global policy has no key, and no `global` part
     forExpress({ limiter: global, key: () => ({ global: true }) })
     forExpress({ limiter: widened, key: () => 'ann' })
-    forExpress({ limiter: widened, key: () => ({ account: 'ann' }) })
-    forExpress({ limiter: widenedOne, key: () => ({ account: 'ann' }) })
+    forExpress({ limiter: widenedParts, key: () => ({ account: 'ann' }) })
+    forExpress({ limiter: widenedOne, key: () => 'ann' })
     // @ts-expect-error the key may be undefined
     forExpress({ limiter: widened, key: address })
     // @ts-expect-error the parts of a key are strings
@@ -119,7 +123,7 @@ test('only the limiter determines the key type: a hook of Fastify', () => {
     forFastify({ limiter: global, key: () => ({}) })
     // @ts-expect-error a global policy has no key
     forFastify({ limiter: global, key: () => 'ann' })
-    forFastify({ limiter: widened, key: () => ({ account: 'ann' }) })
+    forFastify({ limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error the key may be undefined
     forFastify({ limiter: widened, key: address })
   }
@@ -139,7 +143,7 @@ test('only the limiter determines the key type: Koa', () => {
     forKoa({ limiter: global, key: () => ({}) })
     // @ts-expect-error a global policy has no key
     forKoa({ limiter: global, key: () => 'ann' })
-    forKoa({ limiter: widened, key: () => ({ account: 'ann' }) })
+    forKoa({ limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error the key may be undefined
     forKoa({ limiter: widened, key: address })
   }
@@ -159,7 +163,7 @@ test('only the limiter determines the key type: Hono', () => {
     forHono({ limiter: global, key: () => ({}) })
     // @ts-expect-error a global policy has no key
     forHono({ limiter: global, key: () => 'ann' })
-    forHono({ limiter: widened, key: () => ({ account: 'ann' }) })
+    forHono({ limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error the key may be undefined
     forHono({ limiter: widened, key: address })
   }
@@ -179,7 +183,7 @@ test('only the limiter determines the key type: Web handlers', () => {
     withRateLimit(answer, { limiter: global, key: () => ({}) })
     // @ts-expect-error a global policy has no key
     withRateLimit(answer, { limiter: global, key: () => 'ann' })
-    withRateLimit(answer, { limiter: widened, key: () => ({ account: 'ann' }) })
+    withRateLimit(answer, { limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error the key may be undefined
     withRateLimit(answer, { limiter: widened, key: address })
   }
@@ -246,7 +250,7 @@ test('only the limiter determines the key type: Nest', () => {
     RateLimitModule.forRoot({ limiter: global, key: () => ({}) })
     // @ts-expect-error a global policy has no key
     RateLimitModule.forRoot({ limiter: global, key: () => 'ann' })
-    RateLimitModule.forRoot({ limiter: widened, key: () => ({ account: 'ann' }) })
+    RateLimitModule.forRoot({ limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error the key may be undefined
     RateLimitModule.forRoot({ limiter: widened, key: address })
     RateLimitModule.forRootAsync({ useFactory: async () => ({ limiter: plain, key: () => 'ann' }) })
@@ -369,7 +373,7 @@ test('the plugin of Fastify accepts limiters of any keys', () => {
     app.register(fastifyPlugin, { limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
     app.register(fastifyPlugin, { limiter: global, key: () => ({}) })
     app.register(fastifyPlugin, { limiter: widened, key: () => 'ann' })
-    app.register(fastifyPlugin, { limiter: widened, key: () => ({ account: 'ann' }) })
+    app.register(fastifyPlugin, { limiter: widenedParts, key: () => ({ account: 'ann' }) })
     // @ts-expect-error its keys have parts
     app.register(fastifyPlugin, { limiter: parts })
     // @ts-expect-error the key may be undefined

@@ -1,5 +1,5 @@
 /** Permits: units that are held until they are released or expire. */
-import { type Acquired, concurrency, gcra, type Permit, tiers } from '../../ts/index.js'
+import { concurrency, gcra, type Permit, tiers } from '../../ts/index.js'
 import { BACKENDS } from './stores.js'
 
 /** A limiter in a program that is not checked by TypeScript. */
@@ -11,7 +11,7 @@ type UncheckedLimiter = Readonly<
 >
 
 /** A permit that was acquired. */
-function acquired<N extends string>(permit: Permit<N>): Acquired<N> {
+function acquired<N extends string>(permit: Permit<N>): Extract<Permit<N>, { readonly allowed: true }> {
   if (!permit.allowed) {
     throw new Error(`not allowed: ${permit.decision.status}`)
   }
@@ -231,7 +231,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('tiers, updates, overrides and blocks', async () => {
-    const limiter = backend.tiered(tiers({ free: concurrency({ limit: 1 }), pro: concurrency({ limit: 3 }) }))
+    const limiter = backend.limiter(tiers({ free: concurrency({ limit: 1 }), pro: concurrency({ limit: 3 }) }))
     const free = acquired(await limiter.acquire('a', { tier: 'free' }))
     expect((await limiter.acquire('a', { tier: 'free' })).allowed).toBe(false)
     const pro = acquired(await limiter.acquire('a', { tier: 'pro', cost: 2 }))
@@ -255,7 +255,7 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
   })
 
   test('a permit lives by the numbers of its tier under an override of another tier', async () => {
-    const limiter = backend.tiered(
+    const limiter = backend.limiter(
       tiers({ short: concurrency({ limit: 1, ttl: '1m' }), long: concurrency({ limit: 1, ttl: '1h' }) }),
     )
     await limiter.override('a', { limit: 5 }, { ttl: '1h', tier: 'short' })

@@ -1,12 +1,12 @@
 /** `ban` and `blockFor`: blocks that refused calls start. */
 import {
-  type BanningOptions,
   fixedWindow,
   gcra,
   MemoryStore,
   type Policies,
   type Policy,
   RateLimiter,
+  type RateLimiterOptions,
   RedisStore,
   slidingLog,
   tiers,
@@ -193,7 +193,7 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
 
   test('with an override, and after an update of tiers', async () => {
     const policy = tiers({ free: one, pro: gcra({ limit: 5, period: '1h' }) })
-    const limiter = backend.tiered(policy, { ban: { after: 2, period: '1h', for: '1h' } })
+    const limiter = backend.limiter(policy, { ban: { after: 2, period: '1h', for: '1h' } })
     const take = async () => (await limiter.take('a', { tier: 'free' })).status
     expect([await take(), await take()]).toEqual(['allowed-last', 'refused'])
     await limiter.override('a', { limit: 2, burst: 2 }, { ttl: '1h', tier: 'free' })
@@ -270,7 +270,7 @@ describe('several processes', () => {
   })
 })
 
-test.each<[string, BanningOptions | object, string]>([
+test.each<[string, object, string]>([
   [
     'both options',
     { ban: three, blockFor: '1m' },
@@ -292,7 +292,7 @@ test.each<[string, BanningOptions | object, string]>([
   ['an invalid blockFor', { blockFor: 'soon' }, 'blockFor must be a duration above 0'],
   ['a ban that is no object', { ban: '5m' }, 'ban takes an object of options'],
 ])('INVALID_OPTION for %s', (_, options, message) => {
-  expect(() => new RateLimiter(one, options as BanningOptions)).toThrow(
+  expect(() => new RateLimiter(one, options as RateLimiterOptions)).toThrow(
     expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringContaining(message) }),
   )
 })
@@ -322,7 +322,8 @@ test('INVALID_OPTION if there is no key to ban', () => {
 
 test('limiters of one prefix may have rules of their own, and share the bans', async () => {
   const store = new MemoryStore()
-  const open = (options: BanningOptions) => new RateLimiter(one, { ...options, store, prefix: 'a' })
+  const open = (options: Pick<RateLimiterOptions, 'ban' | 'blockFor'>) =>
+    new RateLimiter(one, { ...options, store, prefix: 'a' })
   const warnings = await warningsOf(async () => {
     const [minute, none] = [open({ blockFor: '1m' }), open({})]
     none.takeSync('a')

@@ -2,10 +2,10 @@
 import {
   calendarWindow,
   fixedWindow,
+  type GcraPolicy,
   gcra,
+  type RateLimiter,
   type Reservation,
-  type Reserved,
-  type Reserving,
   slidingCounter,
   slidingLog,
   tiers,
@@ -15,7 +15,7 @@ import { BACKENDS } from './stores.js'
 
 const BEFORE = { settled: false, reason: 'settled-before' }
 
-function reserved<N extends string>(reservation: Reservation<N>): Reserved<N> {
+function reserved<N extends string>(reservation: Reservation<N>): Extract<Reservation<N>, { readonly allowed: true }> {
   if (!reservation.allowed) {
     throw new Error(`not allowed: ${reservation.decision.status}`)
   }
@@ -229,7 +229,7 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
   })
 
   test('with tiers and any key', async () => {
-    const limiter = backend.tiered(
+    const limiter = backend.limiter(
       tiers({ free: fixedWindow({ limit: 10, window: '1h' }), pro: fixedWindow({ limit: 100, window: '1h' }) }),
     )
     const key = 'ключ {42} 😀'
@@ -289,7 +289,7 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
   })
 
   test('slidingCounter has no reservations', async () => {
-    const limiter = backend.limiter(slidingCounter({ limit: 10, window: '1h' })) as unknown as Reserving
+    const limiter = backend.limiter(slidingCounter({ limit: 10, window: '1h' })) as unknown as RateLimiter<GcraPolicy>
     expect((await rejectionOf(limiter.settle('id'))).message).toContain('settle cannot be used with slidingCounter')
   })
 })

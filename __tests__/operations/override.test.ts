@@ -81,7 +81,7 @@ describe.each(BACKENDS)('override: $name', (backend) => {
       expect(await paced.take('a', 2)).toMatchObject({ status: 'impossible', limit: 5, capacity: 1 })
       expect((await paced.take('a')).status).toBe('allowed-last')
     }
-    const tiered = backend.tiered(
+    const tiered = backend.limiter(
       tiers({ free: gcra({ limit: 1, period: '1h', burst: 1 }), pro: gcra({ limit: 2, period: '1h' }) }),
     )
     await tiered.override('a', { limit: 5 }, { ttl: '1h', tier: 'free' })
@@ -129,7 +129,7 @@ describe.each(BACKENDS)('override: $name', (backend) => {
     for (const { policies } of [await several.take('a'), await several.peek('a')]) {
       expect([policies.rate.limit, policies.day.limit]).toEqual([500, 900])
     }
-    const tiered = backend.tiered(tiers({ free: rate, pro: gcra({ limit: 1_000, period: '1s' }) }))
+    const tiered = backend.limiter(tiers({ free: rate, pro: gcra({ limit: 1_000, period: '1s' }) }))
     await tiered.override('a', { limit: 500, period: '1h' }, { ttl: '1h', tier: 'pro' })
     for (const tier of ['free', 'pro'] as const) {
       expect([(await tiered.take('a', { tier })).limit, (await tiered.peek('a', { tier })).limit]).toEqual([500, 500])

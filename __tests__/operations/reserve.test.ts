@@ -1,12 +1,12 @@
 /** Reservations: a take whose hold is settled once. */
 import {
+  type FixedWindowPolicy,
   fixedWindow,
+  type GcraPolicy,
   gcra,
   type Policy,
   RateLimiter,
   type Reservation,
-  type Reserved,
-  type Reserving,
   slidingCounter,
   slidingLog,
 } from '../../ts/index.js'
@@ -15,7 +15,7 @@ import { SAMPLES } from '../policies/samples.js'
 import { BACKENDS } from './stores.js'
 
 const { slidingCounter: _, ...RESERVABLE } = SAMPLES
-const TEN = Object.entries<Policy<never>>({
+const TEN = Object.entries<Policy>({
   ...RESERVABLE,
   'fixedWindow, countRefused': fixedWindow({ limit: 10, window: '1h', countRefused: true }),
 })
@@ -23,7 +23,7 @@ const TEN = Object.entries<Policy<never>>({
 const BEFORE = { settled: false, reason: 'settled-before' }
 
 /** A reservation that was allowed. */
-function reserved<N extends string>(reservation: Reservation<N>): Reserved<N> {
+function reserved<N extends string>(reservation: Reservation<N>): Extract<Reservation<N>, { readonly allowed: true }> {
   if (!reservation.allowed) {
     throw new Error(`not allowed: ${reservation.decision.status}`)
   }
@@ -230,7 +230,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
   })
 
   test('invalid arguments are refused', async () => {
-    const limiter: Reserving = plain()
+    const limiter: RateLimiter<FixedWindowPolicy> = plain()
     for (const units of [0, -1, 1.5, '1', null, undefined]) {
       await expect(limiter.reserve('a', anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
     }
@@ -249,7 +249,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
   test('a slidingCounter cannot reserve, even within a set', async () => {
     const counter = slidingCounter({ limit: 5, window: '1h' })
     for (const policies of [counter, { one: gcra({ limit: 1, period: 1 }), counter }]) {
-      const limiter = backend.limiter(anything(policies)) as unknown as Reserving
+      const limiter = backend.limiter(anything(policies)) as unknown as RateLimiter<GcraPolicy>
       await expect(limiter.reserve('a', 1)).rejects.toMatchObject({
         code: 'INVALID_OPTION',
         message: expect.stringMatching(/^reserve cannot be used with slidingCounter/),

@@ -1,35 +1,22 @@
-import type {
-  AcquiringFor,
-  BanningOptions,
-  Override,
-  Policies,
-  Policy,
-  ReservingFor,
-  TieredLimiter,
-  TieredPolicies,
-  WaitsOf,
-} from '../../ts/index.js'
-import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
+import type { Policies, Policy, RateLimiterOptions, TieredPolicy } from '../../ts/index.js'
+import { MemoryStore, RateLimiter } from '../../ts/index.js'
 import { TestClock } from '../../ts/testing/index.js'
 import { drivenRedis } from '../driven-redis.js'
 
-/** A limiter with the operations of every store. */
-export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
-  ReservingFor<P> &
-  WaitsOf<P> &
-  AcquiringFor<P>
+/** What a limiter takes as its first argument. */
+type Enforced = Policy | Policies | TieredPolicy | { readonly [name: string]: Policy | TieredPolicy }
+
+type BanningOptions = Pick<RateLimiterOptions, 'ban' | 'blockFor'>
 
 /** A store on which the operation tests run. */
 export interface Backend {
   readonly name: string
   /** A limiter with a unique prefix. */
-  limiter<const P extends Policy | Policies>(policies: P, options?: BanningOptions): AnyLimiter<P>
-  /** A limiter with tiers, with a unique prefix. */
-  tiered<const P extends TieredPolicies>(policies: P, options?: BanningOptions): TieredLimiter<P>
+  limiter<const P extends Enforced>(policies: P, options?: BanningOptions): RateLimiter<P>
   /** Two limiters on the same keys. */
-  limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
+  limiterPair<const P extends Policy | Policies>(policies: P): readonly [RateLimiter<P>, RateLimiter<P>]
   /** Returns a function that makes limiters on the same keys. */
-  sharedKeys(): <const P extends Policy | Policies>(policies: P) => AnyLimiter<P>
+  sharedKeys(): <const P extends Policy | Policies>(policies: P) => RateLimiter<P>
   /** The time of the clock, which stands still: epoch milliseconds. */
   now(): number
   /** Lets a number of milliseconds pass. */
@@ -45,7 +32,6 @@ export function embedded(): Backend {
   return {
     name: 'embedded',
     limiter: (policies, options) => new RateLimiter(policies, { ...options, store: newStore() }),
-    tiered: (policies, options) => new RateLimiter(policies, { ...options, store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
@@ -74,7 +60,6 @@ function webAssembly(): Backend {
   return {
     name: 'WebAssembly',
     limiter: (policies, options) => new wasm.RateLimiter(policies, { ...options, store: newStore() }),
-    tiered: (policies, options) => new wasm.RateLimiter(policies, { ...options, store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
@@ -94,8 +79,6 @@ function redis(): Backend {
   return {
     name: 'Redis',
     limiter: (policies, options) =>
-      new RateLimiter(policies, { ...options, store: opened.store, prefix: `limiter-${limiters++}` }),
-    tiered: (policies, options) =>
       new RateLimiter(policies, { ...options, store: opened.store, prefix: `limiter-${limiters++}` }),
     limiterPair: (policies) => {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }

@@ -2,6 +2,7 @@
 import {
   calendarWindow,
   fixedWindow,
+  type GcraPolicy,
   gcra,
   leakyBucket,
   type Policy,
@@ -50,7 +51,7 @@ const plans = tiers({ free: gcra({ limit: 3, period: '1h' }), pro: gcra({ limit:
 
 describe.each(BACKENDS)('tiers: $name', (backend) => {
   test.each(THREE_AND_SEVEN)('%s: each tier has its numbers, on one state', async (_, free, pro) => {
-    const limiter = backend.tiered(tiers({ free, pro }))
+    const limiter = backend.limiter(tiers({ free, pro }))
     expect((await limiter.take('a', { tier: 'free', cost: 3 })).status).toBe('allowed-last')
     expect((await limiter.take('a', { tier: 'free' })).status).toBe('refused')
     expect(await limiter.peek('a', { tier: 'pro' })).toMatchObject({ limit: 7, remaining: 4 })
@@ -61,7 +62,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   })
 
   test('calls of one tick take effect in call order, whatever their tiers', async () => {
-    const limiter = backend.tiered(plans)
+    const limiter = backend.limiter(plans)
     const calls = [
       limiter.take('a', { tier: 'free', cost: 3 }),
       limiter.take('b', { tier: 'pro', cost: 7 }),
@@ -88,7 +89,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   })
 
   test('every operation that decides has a tier', async () => {
-    const limiter = backend.tiered(plans)
+    const limiter = backend.limiter(plans)
     const [free, pro] = [{ tier: 'free' }, { tier: 'pro' }] as const
     const many = await limiter.takeMany(['a', 'a', 'b'], { ...pro, cost: 4 })
     expect(many.map(({ status }) => status)).toEqual(['allowed', 'refused', 'allowed'])
@@ -104,7 +105,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   })
 
   test('units go back whatever the tier that took them', async () => {
-    const limiter = backend.tiered(plans)
+    const limiter = backend.limiter(plans)
     const decision = await limiter.take('a', { tier: 'pro', cost: 5 })
     expect((await limiter.take('a', { tier: 'free' })).allowed).toBe(false)
     expect(await limiter.refund(decision)).toBe(5)
@@ -112,7 +113,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   })
 
   test('a block and an override concern all tiers', async () => {
-    const limiter = backend.tiered(plans)
+    const limiter = backend.limiter(plans)
     await limiter.block('a', '1h')
     expect((await limiter.take('a', { tier: 'free' })).status).toBe('blocked')
     expect((await limiter.take('a', { tier: 'pro' })).status).toBe('blocked')
@@ -124,7 +125,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   })
 
   test('several policies, of which some have tiers', async () => {
-    const limiter = backend.tiered({
+    const limiter = backend.limiter({
       user: tiers({
         free: gcra({ limit: 3, period: '1h', per: 'user' }),
         pro: gcra({ limit: 7, period: '1h', per: 'user' }),
@@ -150,7 +151,7 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
   test('a hundred tiers', async () => {
     const names = Array.from({ length: 100 }, (_, index) => `tier-${index}`)
     const all = names.map((name, index) => [name, fixedWindow({ limit: index + 1, window: '1h' })] as const)
-    const limiter = backend.tiered(tiers(Object.fromEntries(all)))
+    const limiter = backend.limiter(tiers(Object.fromEntries(all)))
     const calls = Array.from({ length: 2_000 }, async (_, call) => {
       const tier = call % 100
       return { tier, ...(await limiter.take(`key-${tier}`, { tier: `tier-${tier}`, cost: 5 })) }
@@ -165,21 +166,22 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
 })
 
 describe('mistakes', () => {
-  const limiter = embedded().tiered(plans)
+  const limiter = embedded().limiter(plans)
   const untiered = embedded().limiter(gcra({ limit: 1, period: '1s' }))
 
   test('a call without a tier', async () => {
+    const untyped = limiter as unknown as RateLimiter<GcraPolicy>
     const rule = 'take: tier must be one of "free", "pro", got undefined'
-    await expect(limiter.take('a')).rejects.toThrow(rule)
-    await expect(limiter.take('a', 2)).rejects.toThrow(rule)
-    await expect(limiter.takeMany(['a'])).rejects.toThrow('takeMany: tier must be')
-    await expect(limiter.takeMany(['a'], [1])).rejects.toThrow('takeMany: tier must be')
-    await expect(limiter.peek('a')).rejects.toThrow('peek: tier must be')
-    await expect(limiter.takeUpTo('a', 1)).rejects.toThrow('takeUpTo: tier must be')
-    await expect(limiter.penalize('a', 1)).rejects.toThrow('penalize: tier must be')
-    await expect(limiter.wait('a')).rejects.toThrow('wait: tier must be')
-    await expect(limiter.reserve('a', 1)).rejects.toThrow('reserve: tier must be')
-    await expect(limiter.override('a', { limit: 1 }, { ttl: '1m' })).rejects.toThrow('override: tier must be')
+    await expect(untyped.take('a')).rejects.toThrow(rule)
+    await expect(untyped.take('a', 2)).rejects.toThrow(rule)
+    await expect(untyped.takeMany(['a'])).rejects.toThrow('takeMany: tier must be')
+    await expect(untyped.takeMany(['a'], [1])).rejects.toThrow('takeMany: tier must be')
+    await expect(untyped.peek('a')).rejects.toThrow('peek: tier must be')
+    await expect(untyped.takeUpTo('a', 1)).rejects.toThrow('takeUpTo: tier must be')
+    await expect(untyped.penalize('a', 1)).rejects.toThrow('penalize: tier must be')
+    await expect(untyped.wait('a')).rejects.toThrow('wait: tier must be')
+    await expect(untyped.reserve('a', 1)).rejects.toThrow('reserve: tier must be')
+    await expect(untyped.override('a', { limit: 1 }, { ttl: '1m' })).rejects.toThrow('override: tier must be')
   })
 
   test('an unknown tier, and a tier without tiers', async () => {

@@ -66,7 +66,7 @@ describe.each(BACKENDS)('update: $name', (backend) => {
 
   test('tiers', async () => {
     const plans = (free: number, pro: number) => tiers({ free: hourly(free), pro: hourly(pro) })
-    const limiter = backend.tiered(plans(3, 7))
+    const limiter = backend.limiter(plans(3, 7))
     await limiter.take('a', { tier: 'free', cost: 3 })
     limiter.update(plans(4, 8))
     expect((await limiter.take('a', { tier: 'free' })).status).toBe('allowed-last')

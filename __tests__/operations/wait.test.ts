@@ -4,7 +4,9 @@ import { getEventListeners } from 'node:events'
 import { join } from 'node:path'
 import {
   calendarWindow,
+  type Decision,
   fixedWindow,
+  type GcraPolicy,
   gcra,
   leakyBucket,
   MemoryStore,
@@ -12,8 +14,6 @@ import {
   slidingLog,
   slidingWindow,
   tokenBucket,
-  type WaitedOrRefused,
-  type Waits,
 } from '../../ts/index.js'
 import { timers } from '../../ts/platform/timers.js'
 import { TestClock } from '../../ts/testing/index.js'
@@ -26,7 +26,8 @@ import { BACKENDS } from './stores.js'
 const PACER = gcra({ limit: 25, period: '1s', burst: 1 })
 
 /** The time of a slot, in microseconds by the deciding clock. */
-const slotOf = ({ at, waitedMs }: WaitedOrRefused) => Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
+const slotOf = ({ at, waitedMs }: Decision & { readonly waitedMs: number }) =>
+  Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
 
 /** A refusal, with `refusal: 'resolve'`. */
 const asValue = { onTooLong: 'resolve' } as const
@@ -403,7 +404,7 @@ describe('policies that cannot wait', () => {
       `policy is slidingWindow; use gcra({ limit: 2, period: '90s' }), ${spaced}`,
     ],
   ])('%#: the error names the policy that is not a rate', async (policy, message) => {
-    const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))
+    const limiter: RateLimiter<GcraPolicy> = anything(new RateLimiter(anything(policy)))
     await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'INVALID_OPTION', message: needs + message })
     expect((await limiter.peek('a', 0)).remaining).toBe((await limiter.peek('a', 0)).capacity)
   })

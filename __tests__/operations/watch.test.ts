@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gcra, type PolicyWatch, RateLimiter, type UpdatedLimiter, watchPolicies } from '../../ts/index.js'
+import { gcra, type PolicyWatch, RateLimiter, watchPolicies } from '../../ts/index.js'
 import { failureOf, rejectionOf } from '../failure.js'
 import { VirtualTime } from '../local/virtual-time.js'
 import { warningsOf } from '../middleware/warnings.js'
@@ -23,7 +23,7 @@ afterEach(() => {
   }
 })
 
-function watched(limiter: UpdatedLimiter, read: () => unknown, options?: object): PolicyWatch {
+function watched(limiter: Parameters<typeof watchPolicies>[0], read: () => unknown, options?: object): PolicyWatch {
   const watch = watchPolicies(limiter, read, options)
   watches.push(watch)
   return watch

@@ -2,7 +2,7 @@
  * Strict TypeScript programs in an external folder, compiled by old and new compilers that also
  * check the package's declarations.
  */
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { copyPrograms, entryPoints, installed, jsonOutput, link, Release, run } from './release.js'
 
@@ -75,7 +75,9 @@ beforeAll(async () => {
   framed = join(release.temp, 'framed')
   cpSync(join(bare, 'node_modules'), join(framed, 'node_modules'), { recursive: true })
   link(framed, ...PEERS)
-  copyPrograms(bare, 'typed.cts', ...BARE)
+  copyPrograms(bare, 'typed.cts', 'inferred.mts', ...BARE)
+  // Without "exports", module resolution needs a program in CommonJS.
+  cpSync(join(bare, 'inferred.mts'), join(bare, 'inferred.ts'))
   copyPrograms(framed, ...FRAMED, ...FRAMED.map(commonJs))
 })
 
@@ -95,6 +97,23 @@ describe.each([...COMPILERS, ...BETWEEN])('%s', (compiler) => {
     for (const program of ['typed.mjs', 'typed.cjs']) {
       expect(await jsonOutput(bare, join(compiler, program))).toMatchObject(expected)
     }
+  })
+
+  test('compiles a library whose declarations name what it infers', async () => {
+    const world = { lib: ['es2022'], types: [], declaration: true, emitDeclarationOnly: true }
+    const toFolder = (name: string) => ({ outDir: join(`declared-${name}`, compiler) })
+    await compile(compiler, bare, ['inferred.mts'], { ...world, ...NODE16, ...toFolder('node16') })
+    const bundler = { ...BUNDLER, noEmit: false, ...toFolder('bundler') }
+    await compile(compiler, bare, ['inferred.mts'], { ...world, ...bundler })
+    // Version 7 has no `node10` any more, and version 6 warns of it.
+    if (compiler !== 'typescript-7') {
+      const quiet = compiler === 'typescript' ? { ignoreDeprecations: '6.0' } : {}
+      const node10 = { module: 'commonjs', moduleResolution: 'node10', ...quiet, ...toFolder('node10') }
+      await compile(compiler, bare, ['inferred.ts'], { ...world, ...node10 })
+    }
+    const declared = readFileSync(join(bare, 'declared-node16', compiler, 'inferred.d.mts'), 'utf8')
+    expect(declared).toContain('limiter: import("tollgate").EmbeddedRateLimiter<import("tollgate").GcraPolicy>')
+    expect(declared).not.toContain('tollgate/dist')
   })
 
   // Programs without these frameworks must not fail because of them.

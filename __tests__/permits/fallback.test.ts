@@ -3,7 +3,7 @@ import { PermitPool } from '../../ts/api/permit-pool.js'
 import { engine } from '../../ts/backends/addon.js'
 import type { LimiterBackend, Store } from '../../ts/backends/limiter-backend.js'
 import { openBackend } from '../../ts/backends/open.js'
-import { type Acquired, concurrency, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
+import { concurrency, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
@@ -16,7 +16,7 @@ import { byClock, settledBy } from './by-clock.js'
 
 const POLICY = concurrency({ limit: 8, ttl: '1m' })
 
-function acquired(permit: Permit): Acquired {
+function acquired(permit: Permit): Extract<Permit, { readonly allowed: true }> {
   if (!permit.allowed) {
     throw new Error(`not allowed: ${permit.decision.status}`)
   }
@@ -37,7 +37,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     const limiter = fallbackLimiter(away.store(), POLICY, 'allow')
     const permits = await Promise.all(Array.from({ length: 20 }, () => limiter.acquire('a', { maxWait: 1_000 })))
     expect(permits.map(({ allowed, decision }) => [allowed, decision.source])).toEqual(Array(20).fill([true, 'none']))
-    const [first] = permits as [Permit]
+    const first = permits[0] as Permit
     const { signal } = acquired(first)
     await clock.advance('1h')
     expect(signal.aborted).toBe(false)

@@ -30,4 +30,4 @@ export const SAMPLES = {
   slidingCounter: slidingCounter({ limit: 10, window: '1d' }),
   slidingLog: slidingLog({ limit: 10, window: '1h' }),
   'slidingLog, limits': slidingLog({ limits: { all: { limit: 10, window: '1h' } } }),
-} satisfies Record<string, Policy<never>>
+} satisfies Record<string, Policy>

@@ -198,10 +198,7 @@ test('limiters of one prefix and policy share their counts, also in one tick, an
   await withStore(async (store) => {
     for (const policy of POLICIES) {
       const prefix = `shared-${policy.algorithm}`
-      const [one, other] = [0, 1].map(() => new RateLimiter(policy, { store, prefix })) as [
-        RateLimiter<string, string>,
-        RateLimiter<string, string>,
-      ]
+      const [one, other] = [0, 1].map(() => new RateLimiter(policy, { store, prefix })) as [RateLimiter, RateLimiter]
       await one.take('known')
       for (const key of ['new', 'known']) {
         const calls = await Promise.all([one.take(key), other.take(key), one.take(key), other.take(key)])

@@ -32,12 +32,12 @@ function advance(millis: number): void {
 }
 
 /** A limiter with a unique prefix. */
-function over<N extends string>(policy: Policy): RateLimiter<string, N> {
-  return new RateLimiter(policy, { store: redis.store, prefix: `defects-${prefixes++}` }) as RateLimiter<string, N>
+function over(policy: Policy): RateLimiter {
+  return new RateLimiter(policy, { store: redis.store, prefix: `defects-${prefixes++}` }) as RateLimiter
 }
 
 /** Every algorithm and layout, ten units. */
-const ALL = Object.entries<Policy<never>>(SAMPLES)
+const ALL = Object.entries<Policy>(SAMPLES)
 
 /** All keys except the registered policies. */
 async function keysOfRedis(): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import type { BanningOptions, Policies, Policy, TieredPolicies } from '../../ts/index.js'
+import type { Policies, Policy, RateLimiterOptions, TieredPolicy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
@@ -10,14 +10,18 @@ import type { AnyLimiter } from './any-limiter.js'
 const START_US = Date.UTC(2026, 2, 28) * 1_000
 
 /** The policies of a limiter, with or without tiers. */
-export type SimulatedPolicies = Policy | Policies | TieredPolicies
+export type SimulatedPolicies = Policy | Policies | TieredPolicy | { readonly [name: string]: Policy | TieredPolicy }
 
 /** A kind of store under simulation. */
 export interface SimulatedStore {
   readonly name: string
   /** Whether its state is in Redis. */
   readonly isRemote: boolean
-  open(policy: SimulatedPolicies, prefix: string, options: BanningOptions): AnyLimiter & { close(): Promise<void> }
+  open(
+    policy: SimulatedPolicies,
+    prefix: string,
+    options: Pick<RateLimiterOptions, 'ban' | 'blockFor'>,
+  ): AnyLimiter & { close(): Promise<void> }
 }
 
 /** The proxy between this process and the server. */

@@ -1,9 +1,8 @@
 import {
-  type Acquired,
-  type BanningOptions,
   type Decision,
   type Permit,
   type Policy,
+  type RateLimiterOptions,
   type Reservation,
   tiers,
 } from '../../ts/index.js'
@@ -62,7 +61,7 @@ export class SimulatedLimiter {
   readonly #isTiered: boolean
   readonly #canUpdate: boolean
   #version = 0
-  #banning: BanningOptions = {}
+  #banning: Pick<RateLimiterOptions, 'ban' | 'blockFor'> = {}
   #taken: ChargedCall[] = []
   #held: OpenReservation[] = []
   #permits: HeldPermits[] = []
@@ -117,7 +116,7 @@ export class SimulatedLimiter {
     this.limiters = this.#environment.stores.map((store) => store.open(policies, this.prefix, this.#banning))
   }
 
-  #banningOptions(): BanningOptions {
+  #banningOptions(): Pick<RateLimiterOptions, 'ban' | 'blockFor'> {
     const random = this.#random
     const duration = () => `${this.#durationMs()}ms` as const
     const kind = random.next()
@@ -332,7 +331,8 @@ export class SimulatedLimiter {
     const { length } = this.#permits
     if (kind < 0.4 && length > 0) {
       const held = this.#permits.splice(random.whole(0, length - 1), 1)[0] as HeldPermits
-      const run = async (_: AnyLimiter, store: number) => (held.permits[store] as Acquired).release()
+      const run = async (_: AnyLimiter, store: number) =>
+        (held.permits[store] as Extract<Permit, { readonly allowed: true }>).release()
       return { name: 'release', details: {}, key: held.key, run }
     }
     if (kind < 0.8) {

@@ -1,7 +1,7 @@
 /**
  * Common mistakes of users. The error or the warning of each must name the fix.
- * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` checks that each fails
- * or emits a warning, and that the message names the fix.
+ * `node scripts/mistakes.mjs` prints them, and writes docs/mistakes.md; `__tests__/api/mistakes.test.ts` checks that
+ * each fails or emits a warning, and that the message names the fix. A text in a list begins a section of the page.
  */
 
 /** The request and the response of a user who is not logged in. */
@@ -23,6 +23,7 @@ function responseTo(done) {
 function mistakesOf(tollgate, rateLimit) {
   const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow, concurrency } = tollgate
   const { slidingWindow, slidingCounter, slidingLog } = tollgate
+  const { tiers } = tollgate
   const { MemoryStore, RateLimiter, RedisStore } = tollgate
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
   const quota = new RateLimiter(fixedWindow({ limit: 10, window: '1m' }))
@@ -40,10 +41,15 @@ function mistakesOf(tollgate, rateLimit) {
   const hourly = new RateLimiter(gcra({ limit: 1, period: '1h', burst: 1 }))
   const daily = new RateLimiter(gcra({ limit: 1, period: '1d', burst: 1 }))
   const keys = ['ann', 'bob']
+  const plans = new RateLimiter(
+    tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 9, period: '1s' }) }),
+  )
+  const permits = new RateLimiter(concurrency({ limit: 1 }))
+  const counter = new RateLimiter(slidingCounter({ limit: 10, window: '1m' }))
 
-  /** @type {readonly (readonly [run: () => unknown, hint: RegExp, name?: 'TypeError'])[]} */
+  /** @type {readonly (string | readonly [run: () => unknown, hint: RegExp, name?: 'TypeError'])[]} */
   const table = [
-    // Names from other libraries, and typing errors.
+    'Names of other libraries, and typing errors',
     [() => gcra({ points: 10, duration: 1 }), /did you mean "limit"\?/],
     [() => gcra({ limit: 10, duration: 1 }), /did you mean "period"\?/],
     [() => gcra({ limit: 10, windowMs: 60_000 }), /did you mean "period"\?/],
@@ -95,7 +101,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => rateLimit(policy), /limiter/],
     [() => rateLimit({ limiter: policy }), /must be a RateLimiter, got an object: new RateLimiter\(policy\)/],
 
-    // Numbers and durations.
+    'Numbers and durations',
     [() => gcra({ limit: '10', period: '1s' }), /a number, not a string/],
     [() => gcra({ limit: 0.5, period: '1s' }), /whole number from 1/],
     [() => gcra({ limit: 0, period: '1s' }), /whole number from 1/],
@@ -119,7 +125,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => calendarWindow({ limit: 10, every: 'day', timeZone: 'Berlin' }), /'Europe\/Berlin'/],
     [() => calendarWindow({ limit: 10, every: 'day', timeZone: 2 }), /'Europe\/Berlin'/],
 
-    // Limiters and stores.
+    'Limiters and stores',
     [() => RateLimiter(policy), /'new'/, 'TypeError'],
     [() => RedisStore('redis://localhost'), /'new'/, 'TypeError'],
     [() => new RateLimiter(), /gcra\({ limit, period }\)/],
@@ -163,7 +169,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: { embedded: true } }), /share/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: { share: 1 } }), /embedded/],
 
-    // Calls.
+    'Calls',
     [() => limiter.take(), /key must be a string/],
     [() => limiter.take(''), /key must not be empty/],
     [() => limiter.take(42), /String\(\)/],
@@ -176,12 +182,12 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.take('ann', { weight: 2 }), /did you mean "cost"\?/],
     [() => limiter.takeMany('ann'), /an array of keys/],
     [() => limiter.takeMany(['ann', 'bob'], [1]), /a cost for each/],
-    [() => shared.takeSync('ann'), /await take/],
+    [() => limiter.isAllowed('ann'), /isAllowed is not a function/, 'TypeError'],
+    [() => limiter.consume('ann'), /consume is not a function/, 'TypeError'],
     [() => login.take('ann'), /{ ip, account }/],
     [() => login.take({ ip: '192.0.2.1' }), /key\.account/],
     [() => login.take({ ip: '192.0.2.1', user: 'ann' }), /{ ip, account }/],
     [() => login.take({ ip: '192.0.2.1', account: 7 }), /key\.account .*String\(\)/],
-    [() => quota.wait('ann'), /gcra\(\)/],
     [() => limiter.wait('ann', { timeout: 1_000 }), /did you mean "maxWait"\?/],
     [() => limiter.wait('ann', { maxWait: '5000' }), /write 5000, or '5000ms'/],
     [() => limiter.refund('ann'), /the object that take/],
@@ -197,7 +203,27 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.override('ann', { limit: 50 }, '1d'), /ttl/],
     [() => login.override({ ip: '192.0.2.1' }, { limit: 50 }, { ttl: '1d' }), /ip, account/],
 
-    // Surplus arguments.
+    'Methods of other policies',
+    [() => quota.wait('ann'), /gcra\(\)/],
+    [() => permits.wait('ann'), /acquire\(key, { maxWait }\)/],
+    [() => permits.take('ann'), /use acquire\(key\)/],
+    [() => permits.tryTake('ann'), /use acquire\(key\)/],
+    [() => permits.takeSync('ann'), /use acquire\(key\)/],
+    [() => limiter.acquire('ann'), /concurrency\({ limit }\), or use take\(key\)/],
+    [() => counter.reserve('ann', 1), /cannot be used with slidingCounter/],
+    [() => shared.takeSync('ann'), /await take/],
+    [() => rateLimit({ limiter: permits }), /concurrency/],
+    [async () => limiter.refund((await limiter.reserve('dan', 1)).decision), /the object that take/],
+
+    'Tiers',
+    [() => plans.take('ann'), /tier must be one of "free", "pro"/],
+    [() => plans.take('ann', 2), /tier must be one of "free", "pro"/],
+    [() => plans.take('ann', { tier: 'gold' }), /tier must be one of "free", "pro"/],
+    [() => plans.take('ann', { plan: 'pro' }), /tier/],
+    [() => limiter.take('ann', { tier: 'pro' }), /make the limiter with tiers/],
+    [() => new RateLimiter({ free: policy, pro: tiers({ free: policy, pro: policy }) }).take('ann'), /tier/],
+
+    'Surplus arguments',
     [() => gcra({ limit: 10, period: '1s' }, { limit: 100, period: '1m' }), /write gcra\({ limit, period }\)/],
     [() => gcra({ limit: 10, period: '1s' }, 20), /write gcra\({ limit, period }\)/],
     [() => fixedWindow(100, '1m'), /write fixedWindow\({ limit, window }\)/],
@@ -226,7 +252,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => Promise.all(keys.map(limiter.wait, limiter)), /write \(key\) => limiter\.wait\(key\)/],
     [() => limiter.takeMany('ann', 'bob', 'cy'), /write takeMany\(\[key, …\], \[cost, …\]\)/],
 
-    // Waits that cannot succeed.
+    'Waits that cannot succeed',
     [async () => [await hourly.wait('a'), await hourly.wait('a', { maxWait: 5_000 })], /raise maxWait, or .*onTooLong/],
     [async () => [await daily.wait('a'), await daily.wait('a')], /more than the largest maxWait .* make fewer calls/],
     [() => hourly.wait('b', { cost: 2 }), /largest cost is 1; lower the cost or raise the limit/],
@@ -279,18 +305,44 @@ function mistakesOf(tollgate, rateLimit) {
       /Remove one of its middlewares, or give the route a limiter of its own/,
     ],
   ]
+  /** Mistakes that only the compiler finds: what happens when they run. */
+  const silent = [
+    ["if (limiter.take('ann')) keys.push('admitted')", 'a promise is always true: every call is admitted'],
+    ["if (await limiter.take('ann')) keys.push('admitted')", 'an object is always true: use tryTake, or its `allowed`'],
+    ["(await limiter.take('ann')).success", 'the property is `undefined`: use `allowed`'],
+    ["(await limiter.take('ann')).remainingPoints", 'the property is `undefined`: use `remaining`'],
+    ["limiter.takeSync('ann').retryAfterMs.toFixed()", 'it is `null` if the cost can never fit'],
+  ]
+  /** Imports, which fail before anything runs. */
+  const imports = [
+    "import tollgate from 'tollgate'",
+    "import { rateLimit } from 'tollgate'",
+    "import { RateLimiterRedis } from 'tollgate'",
+    "import { RedisStore } from 'tollgate/redis'",
+  ]
   const called = (run) => String(run).replace(/^(async )?\(\) => /, '')
   const through = (middleware, sent) => new Promise((done) => middleware(sent, responseTo(done), done))
   const mistakes = [
-    ...table.map(([run, hint, name]) => ({ call: called(run), run, hint, ...(name && { name }) })),
-    ...warned.map(([run, hint]) => ({ call: called(run), run, hint, isWarning: true })),
-    ...apps.map(([call, run, hint]) => ({ call, run, hint, isWarning: true })),
+    ...inSections(table).map(([section, [run, hint, name]]) => {
+      return { section, call: called(run), run, hint, ...(name && { name }) }
+    }),
+    ...warned.map(([run, hint]) => ({ section: 'Probable mistakes', call: called(run), run, hint, isWarning: true })),
+    ...apps.map(([call, run, hint]) => ({ section: 'Middleware', call, run, hint, isWarning: true })),
     ...middlewares.map(([make, hint, headers = {}]) => {
       const run = () => through(make(), { ...request, headers })
-      return { call: called(make), run, hint, isWarning: true }
+      return { section: 'Middleware', call: called(make), run, hint, isWarning: true }
     }),
   ]
-  return { mistakes, close: () => redis.close() }
+  return { mistakes, silent, imports, close: () => redis.close() }
+}
+
+/** The entries of a list, each with the text before them. */
+function inSections(list) {
+  let section = ''
+  return list.flatMap((entry) => {
+    section = typeof entry === 'string' ? entry : section
+    return typeof entry === 'string' ? [] : [[section, entry]]
+  })
 }
 
 module.exports = { mistakesOf }

@@ -4,14 +4,6 @@ import type { BanRule, PolicySet } from '../policies/policy-set.js'
 import { durationUsOf } from './call-options.js'
 import { TollgateError } from './error.js'
 
-/** The options of a limiter that bans keys for refused calls: one of them, or none. */
-export interface BanningOptions {
-  /** Bans keys for refused calls. Default: no key is banned. */
-  readonly ban?: BanOptions
-  /** Blocks each key for this long from its first refused call on: `ban: { for: blockFor }`. */
-  readonly blockFor?: Duration
-}
-
 /**
  * When a key is banned, and for how long. A ban is a block that the store starts itself, in the call that
  * deserves it.
@@ -42,7 +34,7 @@ const MAX_LENGTHS = 16
 
 const DEFAULT_TTL = '1d'
 
-/** Checks {@link BanningOptions}. @throws {TollgateError} `INVALID_OPTION` */
+/** Checks the options `ban` and `blockFor` of a limiter. @throws {TollgateError} `INVALID_OPTION` */
 export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined {
   if (blockFor !== undefined) {
     if (ban !== undefined) {

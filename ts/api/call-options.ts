@@ -3,8 +3,16 @@ import { tagOf } from '../input/keys.js'
 import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
 import { TollgateError } from './error.js'
 
-/** Options of a call on a key. */
-export interface KeyOptions {
+/**
+ * Options of a call that takes or previews units. With tiers they also have the `tier`, whose numbers decide.
+ *
+ * @example
+ * await limiter.take('user:42', { cost: 5 })
+ * await limiterWithTiers.take('user:42', { cost: 5, tier: 'pro' })
+ */
+export interface TakeOptions {
+  /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
+  readonly cost?: number
   /**
    * Redis Cluster only: the hash tag that places the key in a slot. Keys that one call decides together must
    * share a slot, and a key must always have the same tag. Default: the limiter's tag, or else the key itself.
@@ -12,22 +20,12 @@ export interface KeyOptions {
   readonly tag?: string
 }
 
-/** Options of a call that decides. A limiter with tiers needs the tier. @typeParam T - The names of the tiers. */
-export interface TierOptions<T extends string = never> extends KeyOptions {
-  /** The tier whose numbers decide. */
-  readonly tier?: T
-}
-
-/** Options of a call that takes or previews units. */
-export interface TakeOptions<T extends string = never> extends TierOptions<T> {
-  /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
-  readonly cost?: number
-}
-
-/** Options of an override. */
-export interface OverrideOptions<T extends string = never> extends TierOptions<T> {
+/** Options of an override. With tiers they also have the `tier`, from whose numbers the override differs. */
+export interface OverrideOptions {
   /** How long the override applies: up to 142 years. */
   readonly ttl: Duration
+  /** As in {@link TakeOptions}. */
+  readonly tag?: string
 }
 
 /** The checked cost, tag and tier of a call. */
@@ -55,12 +53,6 @@ export function takeArgumentsOf(method: string, cost: unknown, min: number): Tak
   }
 }
 
-/** The key of a decision, for a refund of a copy of the decision. */
-export interface RefundOptions<K> extends KeyOptions {
-  /** The key that the units were taken for. */
-  readonly key: K
-}
-
 /** The options of {@link TakeOptions}, not checked. */
 interface UncheckedTakeOptions {
   readonly cost?: unknown
@@ -84,7 +76,7 @@ export interface TierArguments {
   readonly tier: unknown
 }
 
-/** Checks {@link TierOptions}. */
+/** Checks the options of a call that decides. */
 export function tierArgumentsOf(method: string, options: unknown): TierArguments {
   if (options === undefined) {
     return { tag: undefined, tier: undefined }
@@ -93,7 +85,7 @@ export function tierArgumentsOf(method: string, options: unknown): TierArguments
   return { tag: tagOf(tag), tier }
 }
 
-/** Checks {@link KeyOptions}, and returns the tag. */
+/** Checks the options of a call on a key, and returns the tag. */
 export function tagOfOptions(method: string, options: unknown): string | undefined {
   return options === undefined ? undefined : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag']).tag)
 }

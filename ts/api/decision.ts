@@ -29,16 +29,14 @@ export interface PolicyNumbers {
   readonly resetAfterMs: number
 }
 
-/** Properties of every decision. */
-export interface DecisionBase<N extends string = string> extends PolicyNumbers {
+/** What all decisions have. Not exported, so that the types that a program infers do not name it. */
+type Shared<N extends string> = PolicyNumbers & {
   /** The name of the policy that the numbers describe; `'default'` for a single policy. */
   readonly policy: N
   /** The numbers of each policy, by name. All names are present, whatever the `source`. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
   /** The time of the decision by the deciding clock, in epoch milliseconds with microsecond precision. */
   readonly at: number
-  /** The time of `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. */
-  readonly retryAt: number | null
   /** The time of `resetAfterMs` in whole epoch milliseconds, rounded up: under windows exactly their end. */
   readonly resetAt: number
   /**
@@ -58,72 +56,71 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   readonly marks?: { readonly [Name in N]?: number }
 }
 
-/** The call may proceed. Its cost has been charged. */
-export interface Allowed<N extends string = string> extends DecisionBase<N> {
-  /** `true`: the call may proceed. */
-  readonly allowed: true
-  /** `'allowed-last'`: the call took the last unit. */
-  readonly status: 'allowed' | 'allowed-last'
-  /** 0: the same cost was admitted now. */
-  readonly retryAfterMs: 0
-  /** `at` in whole epoch milliseconds, rounded up. */
-  readonly retryAt: number
-}
-
-/** The call may not proceed now. Nothing has been charged. */
-export interface Refused<N extends string = string> extends DecisionBase<N> {
-  /** `false`: the call may not proceed. */
-  readonly allowed: false
-  /** `'refused'`: the cost does not fit now. It fits after {@link retryAfterMs}. */
-  readonly status: 'refused'
-  /** Whole milliseconds, rounded up, until the same cost fits. With `source` `'none'` a time to try again. */
-  readonly retryAfterMs: number
-  /** The time of {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
-  readonly retryAt: number
-}
-
-/** The ban that refuses calls on a key. */
-export interface BanInForce {
-  /** The number of its length in `for` of `BanOptions`, from 1. */
-  readonly step: number
-  /** Its end by the deciding clock, in whole epoch milliseconds, rounded up. */
-  readonly until: number
-}
-
-/** The key is blocked: calls may not proceed until the block ends. Nothing has been charged. */
-export interface Blocked<N extends string = string> extends DecisionBase<N> {
-  /** `false`: the call may not proceed. */
-  readonly allowed: false
-  /** `'blocked'`: `block`, `blockFor` or a ban refuses every call on the key for a time. */
-  readonly status: 'blocked'
-  /** Whole milliseconds, rounded up, until the block has ended and the cost fits. */
-  readonly retryAfterMs: number
-  /** The time of {@link retryAfterMs}, in whole epoch milliseconds by the deciding clock. */
-  readonly retryAt: number
-  /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
-  readonly ban?: BanInForce
-}
-
-/** A call of this cost can never proceed: the cost is above the limit. Nothing has been charged. */
-export interface Impossible<N extends string = string> extends DecisionBase<N> {
-  /** `false`: the call may not proceed. */
-  readonly allowed: false
-  /** `'impossible'`: the cost is above `capacity`, so it never fits. */
-  readonly status: 'impossible'
-  /** `null`: no time helps. */
-  readonly retryAfterMs: null
-  /** `null`: no time helps. */
-  readonly retryAt: null
-}
-
 /**
  * The answer to a call: a plain object. `allowed` and `status` tell its kind.
+ *
+ * @typeParam N - The names of the limits: `'default'` for a single policy.
  *
  * @example
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy, decision.retryAfterMs)
  */
-export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Blocked<N> | Impossible<N>
+export type Decision<N extends string = string> = Shared<N> &
+  (
+    | {
+        /** `true`: the call may proceed. Its cost has been charged. */
+        readonly allowed: true
+        /** `'allowed-last'`: the call took the last unit. */
+        readonly status: 'allowed' | 'allowed-last'
+        /** 0: the same cost was admitted now. */
+        readonly retryAfterMs: 0
+        /** `at` in whole epoch milliseconds, rounded up. */
+        readonly retryAt: number
+      }
+    | {
+        /** `false`: the call may not proceed. Nothing has been charged. */
+        readonly allowed: false
+        /** `'refused'`: the cost does not fit now. It fits after `retryAfterMs`. */
+        readonly status: 'refused'
+        /** Whole milliseconds, rounded up, until the same cost fits. With `source` `'none'` a time to try again. */
+        readonly retryAfterMs: number
+        /** The time of `retryAfterMs`, in whole epoch milliseconds by the deciding clock. */
+        readonly retryAt: number
+      }
+    | {
+        /** `false`: the call may not proceed. Nothing has been charged. */
+        readonly allowed: false
+        /** `'blocked'`: `block`, `blockFor` or a ban refuses every call on the key for a time. */
+        readonly status: 'blocked'
+        /** Whole milliseconds, rounded up, until the block has ended and the cost fits. */
+        readonly retryAfterMs: number
+        /** The time of `retryAfterMs`, in whole epoch milliseconds by the deciding clock. */
+        readonly retryAt: number
+        /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
+        readonly ban?: {
+          /** The number of its length in `for` of `BanOptions`, from 1. */
+          readonly step: number
+          /** Its end by the deciding clock, in whole epoch milliseconds, rounded up. */
+          readonly until: number
+        }
+      }
+    | {
+        /** `false`: the call may not proceed. Nothing has been charged. */
+        readonly allowed: false
+        /** `'impossible'`: the cost is above `capacity`, so it never fits. */
+        readonly status: 'impossible'
+        /** `null`: no time helps. */
+        readonly retryAfterMs: null
+        /** `null`: no time helps. */
+        readonly retryAt: null
+      }
+  )
+
+/** A decision that admits the call. */
+export type Allowed<N extends string = string> = Extract<Decision<N>, { readonly allowed: true }>
+
+/** A decision that does not admit the call. */
+export type NotAllowed<N extends string = string> = Extract<Decision<N>, { readonly allowed: false }>
 
 /**
  * The place where a change of a key was applied: `'store'`, for all processes; `'fallback'`, in the embedded

@@ -39,7 +39,7 @@ export type TollgateErrorCode =
   | 'ABORTED'
 
 /** The details of a {@link TollgateError}, besides code and message. */
-export interface TollgateErrorDetails {
+interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
   readonly charged?: boolean | 'unknown'
   /** See {@link TollgateError.results}. */

@@ -1,21 +1,8 @@
 import { checkBareNumbers, type Duration } from '../input/duration.js'
 import { invalid, optionsOf, shown } from '../input/options.js'
 import { type Policy, policyOf } from '../policies/policy.js'
-import type { Policies, PolicySet } from '../policies/policy-set.js'
+import type { PolicySet } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
-
-/** The options that an override can replace, of the policies that have them. */
-export type OverridableOption =
-  | 'limit'
-  | 'period'
-  | 'burst'
-  | 'window'
-  | 'limits'
-  | 'capacity'
-  | 'refill'
-  | 'leak'
-  | 'initial'
-  | 'debt'
 
 const OVERRIDABLE = {
   limit: true,
@@ -28,30 +15,25 @@ const OVERRIDABLE = {
   leak: true,
   initial: true,
   debt: true,
-} satisfies { readonly [Option in OverridableOption]: true }
+} as const
 
 /**
- * The numeric options of a policy's function, which an override can replace for one key. An omitted number keeps
- * the limiter's value. A `burst` that the policy was not given is the `limit`, also that of the override. The same
- * holds for `initial` and `capacity`.
+ * The numbers of an override: the numeric options of a policy's function, by name for several policies. An omitted
+ * number keeps the limiter's value. A `burst` that the policy was not given is the `limit`, also that of the override.
+ * The same holds for `initial` and `capacity`.
  */
-export type PolicyOverride<P extends Policy = Policy> = P extends Policy
-  ? OverrideValues<P, Extract<keyof P, OverridableOption>>
-  : never
+export type Override<P> = P extends Policy
+  ? OverrideValues<P, Extract<keyof P, keyof typeof OVERRIDABLE>>
+  : { readonly [Name in keyof P]?: P[Name] extends Policy ? Override<P[Name]> : never }
 
 /** Values for some of a policy's numbers, or for some of a group of its numbers such as `refill`. */
-export type OverrideValues<T, Option extends keyof T = keyof T> = {
+type OverrideValues<T, Option extends keyof T = keyof T> = {
   readonly [O in Option]?: NonNullable<T[O]> extends number
     ? O extends 'period' | 'window' | 'every'
       ? Duration
       : number
     : OverrideValues<NonNullable<T[O]>>
 }
-
-/** The {@link PolicyOverride} of a single policy, or of some of several policies by name. */
-export type Override<P extends Policy | Policies> = P extends Policy
-  ? PolicyOverride<P>
-  : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
 
 interface Numbers {
   readonly [option: string]: unknown

@@ -7,7 +7,7 @@ import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
-import type { AcquireCall, Acquired, Permit } from './permit.js'
+import type { AcquireCall, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
 
@@ -271,6 +271,8 @@ export class PermitPool {
     )
   }
 }
+
+type Acquired = Extract<Permit, { readonly allowed: true }>
 
 /** A permit as its holder sees it. A class, because literals with accessors take much longer to make. */
 class StorePermit implements Acquired {

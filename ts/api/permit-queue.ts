@@ -1,6 +1,6 @@
 import { type Linked, LinkedList } from '../platform/linked-list.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import type { Allowed, Decision, Refused } from './decision.js'
+import type { Allowed, Decision } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
 import type { Permit } from './permit.js'
 import { abortError, addAbortListener, removeAbortListener } from './scheduled-waits.js'
@@ -252,7 +252,7 @@ export class PermitQueue {
   }
 
   /** Asks for the first call later, after a refusal of it. */
-  #pollAfter({ policy, retryAfterMs }: Refused): void {
+  #pollAfter({ policy, retryAfterMs }: Extract<Decision, { readonly status: 'refused' }>): void {
     if (this.#calls.isConcurrency(policy)) {
       this.#window = 1
       this.#setTimer(this.#hasReleased ? 0 : this.#pollMs())

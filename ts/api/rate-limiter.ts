@@ -7,40 +7,43 @@ import type { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import type { Duration } from '../input/duration.js'
 import type { Policy } from '../policies/policy.js'
+import type { Enforced, KeyOf, LimitNames, Policies, PolicyOf, TierOf, WithoutTiers } from '../policies/policy-set.js'
 import type {
-  KeyOf,
-  LimitNames,
-  Policies,
-  PoliciesByLimit,
-  PoliciesOfTier,
-  TieredPolicies,
-  TierOf,
-} from '../policies/policy-set.js'
-import type { BanningOptions } from './ban.js'
-import type { KeyOptions, OverrideOptions, RefundOptions, TakeOptions, TierOptions } from './call-options.js'
+  AcquireMethod,
+  EmbeddedOnly,
+  ReserveMethod,
+  SettleMethod,
+  TakesUnits,
+  WaitMethod,
+} from './availability.js'
+import type { BanOptions } from './ban.js'
+import type { OverrideOptions, TakeOptions } from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
-import type { Override, PolicyOverride } from './override.js'
-import type { AcquiringFor } from './permit.js'
-import type { ReservingFor } from './reservation.js'
-import type { WaitsOf } from './wait.js'
+import type { Override } from './override.js'
 
 /** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
 export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkeys'}://${string}`
 
-/** The options of a {@link RateLimiter} whose store is chosen at run time. */
-export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
+/**
+ * The options of a {@link RateLimiter} on the embedded store. Those for Redis, and a `tag`, are checked, so that a
+ * test can replace Redis, and have no effect.
+ *
+ * @example
+ * const options: RateLimiterOptions = { ban: { after: 5, period: '1m', for: '10m' } }
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), options)
+ */
+export interface RateLimiterOptions {
+  /** The store of the counts. Default: a new {@link MemoryStore}. */
+  readonly store?: MemoryStore
   /**
-   * The store of the counts. Limiters with equal URLs share a connection; you close a store that you made.
-   * `undefined` is a new {@link MemoryStore}, with a warning (`TOLLGATE_UNDEFINED_STORE`).
+   * As for Redis. Limiters with equal prefix share their counts, and each decides by its own numbers, with a
+   * warning. Policies that differ in more than numbers are `INVALID_OPTION` while the other limiter is open.
    */
-  readonly store: MemoryStore | RedisStore | RedisUrl | undefined
-  /**
-   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
-   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
-   */
-  readonly prefix: string
+  readonly prefix?: string
+  /** The `tag` of calls that give none: see {@link TakeOptions}. */
+  readonly tag?: string
   /** The answer to calls when the store fails. The embedded store never fails. Default: `'throw'`. */
   readonly onStoreFailure?: OnStoreFailure
   /** The calls over Redis that this process decides itself. Default: none. */
@@ -50,29 +53,33 @@ export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
    * while such a change is rolled out. Neither sees the counts of the other. Default: `false`.
    */
   readonly takeOver?: boolean
-}
-
-/** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends AnyRateLimiterOptions {
-  readonly store: RedisStore | RedisUrl
+  /** Bans keys for refused calls. Default: no key is banned. */
+  readonly ban?: BanOptions
+  /** Blocks each key for this long from its first refused call on: `ban: { for: blockFor }`. Not with `ban`. */
+  readonly blockFor?: Duration
 }
 
 /**
- * The options of a {@link RateLimiter} on the embedded store. Those for Redis, and a `tag`, are checked, so that a
- * test can replace Redis, and have no effect.
+ * The options of a {@link RateLimiter} over Redis.
+ *
+ * @example
+ * const options: RedisRateLimiterOptions = { store: 'redis://localhost', prefix: 'api' }
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), options)
  */
-export interface RateLimiterOptions extends Omit<AnyRateLimiterOptions, 'store' | 'prefix'> {
-  /** The store of the counts. Default: a new {@link MemoryStore}. */
-  readonly store?: MemoryStore
+export interface RedisRateLimiterOptions extends Omit<RateLimiterOptions, 'store' | 'prefix'> {
+  /** The store of the counts. Limiters with equal URLs share a connection; you close a store that you made. */
+  readonly store: RedisStore | RedisUrl
   /**
-   * As for Redis. Limiters with equal prefix share their counts, and each decides by its own numbers, with a
-   * warning. Policies that differ in more than numbers are `INVALID_OPTION` while the other limiter is open.
+   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.`,
+   * `-` and `:`, up to 64, starting with a letter and not ending with `:`.
    */
-  readonly prefix?: string
+  readonly prefix: string
 }
 
+declare const ENFORCED: unique symbol
+
 /** A key that is a string, or some of its parts. `global: true` selects a policy that counts all calls together. */
-export type SomeOf<K> = K extends string
+type SomeOf<K> = K extends string
   ? K
   : { readonly [Part in keyof K as Exclude<Part, 'global'>]?: K[Part] } & { readonly global?: true }
 
@@ -88,29 +95,33 @@ export type SomeOf<K> = K extends string
  * `INVALID_COST`, `INVALID_OPTION`, `CLOSED`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`,
  * `STORE_ERROR` and `OVERLOADED`, unless `onStoreFailure` chooses another answer.
  *
- * @typeParam K - The type of the keys.
- * @typeParam N - The names that decisions use: the limit names, or `'default'` for a single limit.
- * @typeParam O - The type of an override's numbers.
- * @typeParam T - The names of the tiers; `never` without tiers. With tiers every call that decides
- * needs one.
+ * The types of keys, limit names, overrides and tiers follow from the policies. What these policies cannot do does not
+ * compile, and fails when it is called. Without a type argument it is any limiter whose keys are strings, whose calls
+ * name no tier, and whose units `take` takes: not one of `concurrency`.
+ *
+ * @typeParam P - The policy, the policies by name, or those with tiers, as you gave them to the constructor.
+ *
+ * @example
+ * const policies = { ip: gcra({ limit: 20, period: '1m', per: 'ip' }), user: gcra({ limit: 5, period: '1h', per: 'user' }) }
+ * async function admits(limiter: RateLimiter<typeof policies>, key: KeyOf<typeof policies>): Promise<boolean> {
+ *   return (await limiter.take(key)).allowed
+ * }
  */
-export interface RateLimiter<
-  K = string,
-  N extends string = 'default',
-  O = PolicyOverride | Override<Policies>,
-  T extends string = never,
-> {
+export interface RateLimiter<P extends Enforced = Policy | Policies> {
   /** The policies, by the names that decisions use; with tiers those of the first tier. */
-  readonly policies: { readonly [Name in N]: Policy }
+  readonly policies: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> }
 
   /** The prefix from the options; `undefined` for a limiter on the embedded store without one. */
   readonly prefix: string | undefined
+
+  /** Only a type, by which TypeScript infers `P` of a generic function. No limiter has the property. */
+  readonly [ENFORCED]?: P
 
   /** Where its counts are: in this process, or in Redis for all processes. */
   readonly storeKind: 'embedded' | 'redis'
 
   /** The {@link RateLimiter.policies} of each tier; without tiers an empty object. */
-  readonly tiers: { readonly [Tier in T]: { readonly [Name in N]: Policy } }
+  readonly tiers: { readonly [Tier in TierOf<P>]: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> } }
 
   /**
    * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has
@@ -118,7 +129,10 @@ export interface RateLimiter<
    *
    * @param cost - The units that the call costs: a whole number from 1. Default: 1.
    */
-  take(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
+  readonly take: TakesUnits<P, 'take', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<Decision<LimitNames<P>>>>
+
+  /** {@link take} without a promise, of an {@link EmbeddedRateLimiter}. Over Redis it throws, and does not compile. */
+  readonly takeSync: EmbeddedOnly<SyncMethod<P>>
 
   /**
    * Takes units like {@link take}, and resolves to whether it took them, for use as a condition: a decision is an
@@ -127,7 +141,7 @@ export interface RateLimiter<
    * @example
    * if (!(await limiter.tryTake('user:42'))) return
    */
-  tryTake(key: K, cost?: number | TakeOptions<T>): Promise<boolean>
+  readonly tryTake: TakesUnits<P, 'tryTake', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<boolean>>
 
   /**
    * {@link take} for several keys in one call to the engine, each decided separately, in order.
@@ -137,7 +151,11 @@ export interface RateLimiter<
    *
    * @param cost - The units that each key costs, or an array of one cost per key. Default: 1.
    */
-  takeMany(keys: readonly K[], cost?: number | readonly number[] | TakeOptions<T>): Promise<Decision<N>[]>
+  readonly takeMany: TakesUnits<
+    P,
+    'takeMany',
+    (keys: readonly KeyOf<P>[], ...cost: CostArguments<P, readonly number[]>) => Promise<Decision<LimitNames<P>>[]>
+  >
 
   /**
    * Takes as many units as fit, up to `units`. Under several policies `granted` is the smallest number that
@@ -145,10 +163,18 @@ export interface RateLimiter<
    *
    * @param units - A whole number from 1.
    */
-  takeUpTo(key: K, units: number, options?: TierOptions<T>): Promise<Decision<N> & { readonly granted: number }>
+  readonly takeUpTo: TakesUnits<
+    P,
+    'takeUpTo',
+    (
+      key: KeyOf<P>,
+      units: number,
+      ...options: TierArguments<P>
+    ) => Promise<Decision<LimitNames<P>> & { readonly granted: number }>
+  >
 
   /** The answer that {@link take} would give, without taking anything. The cost may be 0. */
-  peek(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
+  peek(key: KeyOf<P>, ...cost: CostArguments<P>): Promise<Decision<LimitNames<P>>>
 
   /**
    * Charges units whether or not they fit: under each policy at most what is left, even while the key is blocked.
@@ -157,7 +183,16 @@ export interface RateLimiter<
    * @returns The units charged: under several policies the most that one of them charged; 0 if the store is
    * down and no embedded share charges them.
    */
-  penalize(key: K, units?: number, options?: TierOptions<T>): Promise<number>
+  readonly penalize: TakesUnits<
+    P,
+    'penalize',
+    (
+      key: KeyOf<P>,
+      ...units: [TierOf<P>] extends [never]
+        ? [units?: number, options?: Pick<TakeOptions, 'tag'>]
+        : [units: number, ...options: TierArguments<P>]
+    ) => Promise<number>
+  >
 
   /**
    * Refunds units that a decision took, as far as they are still charged. A decision refunds no more than it
@@ -174,7 +209,78 @@ export interface RateLimiter<
    * whose `source` is not `'store'` refunds nothing.
    * @returns The units refunded: under several policies the most that one of them refunded.
    */
-  refund(decision: Decision<N>, units?: number, options?: RefundOptions<K>): Promise<number>
+  refund(
+    decision: Decision<LimitNames<P>>,
+    units?: number,
+    options?: Pick<TakeOptions, 'tag'> & { readonly key: KeyOf<P> },
+  ): Promise<number>
+
+  /**
+   * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
+   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
+   * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
+   *
+   * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
+   *
+   * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
+   * microsecond precision.
+   *
+   * @example
+   * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
+   * await pacer.wait('api.example.com', { maxWait: '5s' })
+   * const response = await fetch('https://api.example.com')
+   */
+  readonly wait: WaitMethod<P>
+
+  /**
+   * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
+   * A reservation that is not settled before `ttl` counts as spent.
+   *
+   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
+   *
+   * @param units - The estimate: a whole number from 1.
+   *
+   * @example
+   * const reservation = await limiter.reserve('customer:7', 4000, { ttl: '2m' })
+   * if (reservation.allowed) {
+   *   const { tokens } = await generate()
+   *   await reservation.commit(tokens)
+   * }
+   */
+  readonly reserve: ReserveMethod<P>
+
+  /**
+   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store.
+   *
+   * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
+   * `INVALID_COST`, and with the errors of every call on the store.
+   *
+   * @param id - The `id` of the reservation.
+   * @param actual - A whole number from 0. Default: the units of the reservation when its id was read.
+   *
+   * @example
+   * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
+   */
+  readonly settle: SettleMethod<P>
+
+  /**
+   * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
+   * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
+   * every third of `ttl`. If it is killed, they expire.
+   *
+   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
+   *
+   * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
+   * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
+   *
+   * @example
+   * const limiter = new RateLimiter(concurrency({ limit: 10 }))
+   * await using permit = await limiter.acquire('model:large', { maxWait: '5s' })
+   * if (permit.allowed) {
+   *   await generate({ signal: permit.signal })
+   * }
+   */
+  readonly acquire: AcquireMethod<P>
 
   /**
    * Returns a key to its initial state and ends a block. An override stays.
@@ -184,7 +290,7 @@ export interface RateLimiter<
    * @param key - The key, or some of its parts.
    * @returns The place where the key was reset: see {@link Applied}.
    */
-  reset(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
+  reset(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /**
    * Refuses every call on a key for `duration`. A block that ends later stays: to shorten one, call
@@ -196,10 +302,10 @@ export interface RateLimiter<
    * @param duration - Up to 142 years.
    * @returns The place where the key is blocked: see {@link Applied}.
    */
-  block(key: SomeOf<K>, duration: Duration, options?: KeyOptions): Promise<Applied>
+  block(key: SomeOf<KeyOf<P>>, duration: Duration, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /** Ends a block. @returns The place where the block was ended: see {@link Applied}. */
-  unblock(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
+  unblock(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /**
    * Gives a key its own numbers for a limited time, in all processes. Units already charged keep counting.
@@ -219,10 +325,14 @@ export interface RateLimiter<
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
    * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
    */
-  override(key: SomeOf<K>, numbers: O, options: OverrideOptions<T>): Promise<Applied>
+  override(
+    key: SomeOf<KeyOf<P>>,
+    numbers: Override<WithoutTiers<P>>,
+    options: WithTier<P, OverrideOptions>,
+  ): Promise<Applied>
 
   /** Removes the override of a key. @returns The place where it was removed: see {@link Applied}. */
-  clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
+  clearOverride(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /**
    * Replaces the numbers of the policies, from the next call of this process on. Slots of `wait`, reservations
@@ -237,7 +347,7 @@ export interface RateLimiter<
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
    * limiter.update(gcra({ limit: 200, period: '1m' }))
    */
-  update(policies: Policy | TieredPolicies): void
+  update(policies: Policy | Enforced): void
 
   /**
    * Resolves once the store can answer. Over Redis it rejects with `INVALID_POLICY` if another process has used
@@ -252,44 +362,35 @@ export interface RateLimiter<
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** A {@link RateLimiter} on the embedded store, which can answer synchronously. */
-export interface EmbeddedRateLimiter<
-  K = string,
-  N extends string = 'default',
-  O = PolicyOverride | Override<Policies>,
-  T extends string = never,
-> extends RateLimiter<K, N, O, T> {
+/**
+ * A {@link RateLimiter} on the embedded store, which can answer synchronously.
+ *
+ * @example
+ * const limiter: EmbeddedRateLimiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
+ * if (!limiter.takeSync('user:42').allowed) throw new Error('too many requests')
+ */
+export interface EmbeddedRateLimiter<P extends Enforced = Policy | Policies> extends RateLimiter<P> {
+  // Repeated as the first property: its mapped type makes the compiler compare the members of two limiters, not their
+  // type arguments.
+  readonly policies: { readonly [Name in LimitNames<P>]: PolicyOf<P, Name> }
+
   /** {@link RateLimiter.take} without a promise. @throws {TollgateError} As `take` rejects. */
-  takeSync(key: K, cost?: number | TakeOptions<T>): Decision<N>
+  readonly takeSync: SyncMethod<P>
 }
 
-/** The policies of a limiter, with their exact types. @typeParam P - The policy, or the policies by name. */
-export interface Enforcing<P extends Policy | Policies> {
-  /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
-  readonly policies: PoliciesByLimit<P>
-}
+type SyncMethod<P> = TakesUnits<P, 'takeSync', (key: KeyOf<P>, ...cost: CostArguments<P>) => Decision<LimitNames<P>>>
 
-/** The policies of a limiter with tiers, with their exact types. @typeParam P - The policies, with their tiers. */
-export interface EnforcingTiers<P extends TieredPolicies> extends Enforcing<PoliciesOfTier<P>> {
-  /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
-  readonly tiers: { readonly [Tier in TierOf<P>]: PoliciesByLimit<PoliciesOfTier<P>> }
-}
+/** Options of a call that decides: with tiers they are required, and have the tier. */
+export type WithTier<P, O> = [TierOf<P>] extends [never] ? O : O & { readonly tier: TierOf<P> }
 
-/** A limiter with tiers: its methods have the types of the policies' keys, names, numbers and tiers. */
-export type TieredLimiter<P extends TieredPolicies> = RateLimiter<
-  KeyOf<PoliciesOfTier<P>>,
-  LimitNames<PoliciesOfTier<P>>,
-  Override<PoliciesOfTier<P>>,
-  TierOf<P>
-> &
-  EnforcingTiers<P> &
-  ReservingFor<PoliciesOfTier<P>, TierOf<P>> &
-  WaitsOf<PoliciesOfTier<P>, TierOf<P>> &
-  AcquiringFor<PoliciesOfTier<P>, TierOf<P>>
+/** The last arguments of a call that decides. */
+export type OptionArguments<P, O> = [TierOf<P>] extends [never] ? [options?: O] : [options: WithTier<P, O>]
 
-/** {@link TieredLimiter} on the embedded store. */
-export type EmbeddedTieredLimiter<P extends TieredPolicies> = TieredLimiter<P> &
-  EmbeddedRateLimiter<KeyOf<PoliciesOfTier<P>>, LimitNames<PoliciesOfTier<P>>, Override<PoliciesOfTier<P>>, TierOf<P>>
+type TierArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
+
+type CostArguments<P, Costs = never> = [TierOf<P>] extends [never]
+  ? [cost?: number | Costs | TakeOptions]
+  : [options: WithTier<P, TakeOptions>]
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {
@@ -303,42 +404,26 @@ export interface RateLimiterConstructor {
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
    * const decision = await limiter.take('user:42')
    */
-  new <const P extends Policy | Policies>(
+  new <const P extends Enforced>(policy: P, options?: RateLimiterOptions): EmbeddedRateLimiter<P>
+  /**
+   * A limiter whose store is chosen at run time: in Redis, or `undefined`, which is a new {@link MemoryStore}, with a
+   * warning (`TOLLGATE_UNDEFINED_STORE`). It has no `takeSync`.
+   */
+  new <const P extends Enforced>(
     policy: P,
-    options?: RateLimiterOptions,
-  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
-    Enforcing<P> &
-    ReservingFor<P> &
-    WaitsOf<P> &
-    AcquiringFor<P>
-  /** A limiter whose store is chosen at run time: in Redis, or `undefined`. It has no `takeSync`. */
-  new <const P extends Policy | Policies>(
-    policy: P,
-    options: AnyRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P> & AcquiringFor<P>
+    options: Omit<RedisRateLimiterOptions, 'store'> & {
+      readonly store: MemoryStore | RedisStore | RedisUrl | undefined
+    },
+  ): RateLimiter<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store: 'redis://localhost', prefix: 'api' })
    */
-  new <const P extends Policy | Policies>(
-    policy: P,
-    options: RedisRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P> & AcquiringFor<P>
-  /**
-   * A limiter whose policies, or some of them, have tiers.
-   *
-   * @example
-   * const limiter = new RateLimiter(tiers({ free: gcra({ limit: 10, period: '1m' }), pro: gcra({ limit: 1_000, period: '1m' }) }))
-   */
-  new <const P extends TieredPolicies>(policy: P, options?: RateLimiterOptions): EmbeddedTieredLimiter<P>
-  /** A limiter with tiers whose store is chosen at run time. */
-  new <const P extends TieredPolicies>(policy: P, options: AnyRateLimiterOptions): TieredLimiter<P>
-  /** A limiter with tiers for many processes. */
-  new <const P extends TieredPolicies>(policy: P, options: RedisRateLimiterOptions): TieredLimiter<P>
+  new <const P extends Enforced>(policy: P, options: RedisRateLimiterOptions): RateLimiter<P>
   /** Matches no call that the others do not: by it TypeScript says that `prefix` is missing. */
-  new (policy: Policy | Policies | TieredPolicies, options: RedisRateLimiterOptions): never
+  new (policy: Enforced, options: RedisRateLimiterOptions): never
   readonly prototype: RateLimiter
 }
 

@@ -10,81 +10,96 @@ import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import type { ConcurrencyPolicy } from '../policies/concurrency.js'
-import type { Policy } from '../policies/policy.js'
-import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
-import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
-import { durationUsOf, type TierOptions, unitsOf } from './call-options.js'
-import type { Allowed, Blocked, Decision, Impossible, Refused } from './decision.js'
+import type { PolicySet } from '../policies/policy-set.js'
+import { durationUsOf, unitsOf } from './call-options.js'
+import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
-/** Options of a reservation. */
-export interface ReserveOptions<T extends string = never> extends TierOptions<T> {
+/**
+ * Options of `reserve`. With tiers they also have the `tier`.
+ *
+ * @example
+ * await limiter.reserve('customer:7', 4_000, { ttl: '2m' })
+ */
+export interface ReserveOptions {
   /** How long the reservation can be settled: up to a day. Default: a minute. */
   readonly ttl?: Duration
+  /** As in {@link TakeOptions}. */
+  readonly tag?: string
 }
 
-/** The result of {@link Reserving.reserve}; `allowed` narrows its type. */
-export type Reservation<N extends string = string> = Reserved<N> | NotReserved<N>
+/**
+ * The result of `reserve`; `allowed` narrows its type.
+ *
+ * @typeParam N - The names of the limits: `'default'` for a single policy.
+ *
+ * @example
+ * const reservation = await limiter.reserve('customer:7', 4_000)
+ * if (reservation.allowed) await reservation.commit(3_100)
+ */
+export type Reservation<N extends string = string> =
+  | {
+      /** `true`: the units are charged, and are settled when the actual cost is known. */
+      readonly allowed: true
+      /** The decision. `refund` does not accept it: settle the reservation instead. */
+      readonly decision: Extract<Decision<N>, { readonly allowed: true }>
+      /**
+       * Identifies the reservation for `settle` of a limiter in any process: letters, digits, `-` and `_`. It
+       * contains the key in readable form. Settle only ids from a source that you trust: a changed one can refund
+       * the units to another key.
+       */
+      readonly id: string
+      /** The units that were charged. `extend` adds to them. */
+      readonly units: number
+      /** When it ends: epoch milliseconds by the deciding clock. `renew` and `extend` move it. */
+      readonly expiresAt: number
+      /**
+       * Settles the reservation: refunds surplus units as `refund` does, or charges missing ones as `penalize`
+       * does. Only the first settlement has an effect, so it may be repeated after an unknown outcome.
+       *
+       * Rejects with `INVALID_COST`, and with the errors of every call on the store.
+       *
+       * @param actual - A whole number from 0. Default: `units`.
+       */
+      commit(actual?: number): Promise<Settlement>
+      /** Refunds all units: `commit(0)`. */
+      cancel(): Promise<Settlement>
+      /**
+       * Takes further units, if all of them fit, adds them to `units` and moves `expiresAt`.
+       * A refusal changes nothing. Only the units of the latest 16 charges can be refunded.
+       *
+       * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
+       *
+       * @param units - A whole number from 1.
+       * @param options - `ttl` is the time from now until the reservation expires: up to a day. Default: that
+       * of `reserve`.
+       */
+      extend(units: number, options?: Pick<ReserveOptions, 'ttl'>): Promise<Extension<N>>
+      /**
+       * Moves `expiresAt` to `ttl` from now, unless it is later already. A reservation that has
+       * expired stays so.
+       *
+       * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
+       *
+       * @param ttl - Up to a day. Default: that of `reserve`.
+       */
+      renew(ttl?: Duration): Promise<Renewal>
+    }
+  | {
+      /** `false`: nothing was charged, so there is nothing to settle. */
+      readonly allowed: false
+      /** The refusal, with its reason and `retryAfterMs`. */
+      readonly decision: Extract<Decision<N>, { readonly allowed: false }>
+    }
 
-/** Charged units that are settled when the actual cost is known. */
-export interface Reserved<N extends string = string> {
-  readonly allowed: true
-  /** The decision. `refund` does not accept it: settle the reservation instead. */
-  readonly decision: Allowed<N>
-  /**
-   * Identifies the reservation for `settle` of a limiter in any process: letters, digits, `-` and `_`. It
-   * contains the key in readable form. Settle only ids from a source that you trust: a changed one can refund
-   * the units to another key.
-   */
-  readonly id: string
-  /** The units that were charged. {@link extend} adds to them. */
-  readonly units: number
-  /** When it ends: epoch milliseconds by the deciding clock. {@link renew} and {@link extend} move it. */
-  readonly expiresAt: number
-  /**
-   * Settles the reservation: refunds surplus units as `refund` does, or charges missing ones as `penalize`
-   * does. Only the first settlement has an effect, so it may be repeated after an unknown outcome.
-   *
-   * Rejects with `INVALID_COST`, and with the errors of every call on the store.
-   *
-   * @param actual - A whole number from 0. Default: {@link units}.
-   */
-  commit(actual?: number): Promise<Settlement>
-  /** Refunds all units: {@link commit} of 0. */
-  cancel(): Promise<Settlement>
-  /**
-   * Takes further units, if all of them fit, adds them to {@link Reserved.units} and moves {@link expiresAt}.
-   * A refusal changes nothing. Only the units of the latest 16 charges can be refunded.
-   *
-   * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
-   *
-   * @param units - A whole number from 1.
-   */
-  extend(units: number, options?: ExtendOptions): Promise<Extension<N>>
-  /**
-   * Moves {@link expiresAt} to `ttl` from now, unless it is later already. A reservation that has
-   * expired stays so.
-   *
-   * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
-   *
-   * @param ttl - Up to a day. Default: that of `reserve`.
-   */
-  renew(ttl?: Duration): Promise<Renewal>
-}
+// These two are not exported, so that the types that a program infers do not name them.
 
-/** Options of {@link Reserved.extend}. */
-export interface ExtendOptions {
-  /** The time from now until the reservation expires: up to a day. Default: that of `reserve`. */
-  readonly ttl?: Duration
-}
-
-/** The result of {@link Reserved.extend}. */
-export type Extension<N extends string = string> =
+/** The result of `extend`. */
+type Extension<N extends string = string> =
   | {
       readonly extended: true
-      readonly decision: Allowed<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: true }>
       /** The units of the reservation now. */
       readonly units: number
       /** The new time from which the reservation cannot be settled. */
@@ -94,22 +109,34 @@ export type Extension<N extends string = string> =
       readonly extended: false
       /** The units do not fit, or the key is blocked. The reservation stays as it was. */
       readonly reason: 'refused'
-      readonly decision: Refused<N> | Blocked<N> | Impossible<N>
+      readonly decision: Extract<Decision<N>, { readonly allowed: false }>
     }
   | {
       readonly extended: false
-      /** As for {@link Reserved.commit}. */
+      /** As for `commit`. */
       readonly reason: 'expired' | 'settled-before'
     }
 
-/** Nothing was charged, so there is nothing to settle. */
-export interface NotReserved<N extends string = string> {
-  readonly allowed: false
-  /** The refusal, with its reason and `retryAfterMs`. */
-  readonly decision: Refused<N> | Blocked<N> | Impossible<N>
-}
+/** The result of `renew`. */
+type Renewal =
+  | {
+      readonly renewed: true
+      /** The new time from which the reservation cannot be settled. */
+      readonly expiresAt: number
+    }
+  | {
+      readonly renewed: false
+      /** `'settled-before'`: it was settled, or the key was reset. */
+      readonly reason: 'expired' | 'settled-before'
+    }
 
-/** The result of {@link Reserved.commit}. */
+/**
+ * The result of `commit`, `cancel` and `settle`.
+ *
+ * @example
+ * const settlement = await reservation.commit(3_100)
+ * if (!settlement.settled) console.log(settlement.reason)
+ */
 export type Settlement =
   | {
       /** This call settled the reservation. */
@@ -127,62 +154,6 @@ export type Settlement =
       /** `'expired'`: too late, the units count as spent. `'settled-before'`: settled earlier, or the key was reset. */
       readonly reason: 'expired' | 'settled-before'
     }
-
-/** The result of {@link Reserved.renew}. */
-export type Renewal =
-  | {
-      readonly renewed: true
-      /** The new time from which the reservation cannot be settled. */
-      readonly expiresAt: number
-    }
-  | {
-      readonly renewed: false
-      /** `'settled-before'`: it was settled, or the key was reset. */
-      readonly reason: 'expired' | 'settled-before'
-    }
-
-/** The methods of a limiter without a `slidingCounter` policy. */
-export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
-  /**
-   * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
-   * A reservation that is not settled within `ttl` counts as spent.
-   *
-   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
-   *
-   * @param units - The estimate: a whole number from 1.
-   *
-   * @example
-   * const reservation = await limiter.reserve('customer:7', 4000, { ttl: '2m' })
-   * if (reservation.allowed) {
-   *   const { tokens } = await generate()
-   *   await reservation.commit(tokens)
-   * }
-   */
-  reserve(key: K, units: number, options?: ReserveOptions<T>): Promise<Reservation<N>>
-
-  /**
-   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store.
-   *
-   * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
-   * `INVALID_COST`, and with the errors of every call on the store.
-   *
-   * @param id - The `id` of the reservation.
-   * @param actual - A whole number from 0. Default: the units of the reservation when its id was read.
-   *
-   * @example
-   * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
-   */
-  settle(id: string, actual?: number): Promise<Settlement>
-}
-
-/** {@link Reserving}; nothing if a policy of the limiter is, or may be, a `slidingCounter` or a `concurrency`. */
-export type ReservingFor<P extends Policy | Policies, T extends string = never> = [CounterIn<P>] extends [never]
-  ? Reserving<KeyOf<P>, LimitNames<P>, T>
-  : unknown
-
-type CounterIn<P extends Policy | Policies> = P extends Policy
-  ? Extract<P, SlidingCounterPolicy | ConcurrencyPolicy>
-  : { [Name in keyof P]: Extract<P[Name], SlidingCounterPolicy | ConcurrencyPolicy> }[keyof P]
 
 const DEFAULT_EXPIRY: Duration = '1m'
 

@@ -3,28 +3,20 @@ import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { shortDuration } from '../input/policy-text.js'
 import type { FixedWindowPolicy } from '../policies/fixed-window.js'
-import type { GcraPolicy } from '../policies/gcra.js'
-import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import type { Policy } from '../policies/policy.js'
-import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
-import type { TokenBucketPolicy } from '../policies/token-bucket.js'
+import type { PolicySet } from '../policies/policy-set.js'
 import { isRate } from '../policies/window.js'
 import type { TakeOptions } from './call-options.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 
-/** The part of `AbortSignal` that is used, on any platform. */
-export interface AbortSignalLike {
-  readonly aborted: boolean
-  readonly reason?: unknown
-  /** Calls `listener` once the signal is aborted. */
-  addEventListener(type: 'abort', listener: () => void): void
-  /** Removes `listener`. */
-  removeEventListener(type: 'abort', listener: () => void): void
-}
-
-/** Options of a wait. */
-export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
+/**
+ * Options of a wait.
+ *
+ * @example
+ * await limiter.wait('api.example.com', { maxWait: '5s', signal: AbortSignal.timeout(2_000) })
+ */
+export interface WaitOptions extends TakeOptions {
   /**
    * The longest wait: a whole number of milliseconds from 0 to 3,600,000, or a duration such as `'5s'`. A
    * call whose slot is further away is refused at once. Default: 30,000.
@@ -35,46 +27,25 @@ export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
    * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a slot.
    */
   readonly onTooLong?: 'reject' | 'resolve'
-  /** An `AbortSignal` that ends the wait. */
-  readonly signal?: AbortSignalLike
+  /** An `AbortSignal` that ends the wait. Its type has only what is used, so that it suits any platform. */
+  readonly signal?: {
+    readonly aborted: boolean
+    readonly reason?: unknown
+    /** Calls `listener` once the signal is aborted. */
+    addEventListener(type: 'abort', listener: () => void): void
+    /** Removes `listener`. */
+    removeEventListener(type: 'abort', listener: () => void): void
+  }
 }
 
-/** The methods of a limiter whose policies are all `gcra`, `leakyBucket` or continuous `tokenBucket`. */
-export interface Waits<K = string, N extends string = 'default', T extends string = never> {
-  /**
-   * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
-   * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
-   * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
-   *
-   * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
-   *
-   * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
-   * microsecond precision.
-   *
-   * @example
-   * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
-   * await pacer.wait('api.example.com', { maxWait: '5s' })
-   * const response = await fetch('https://api.example.com')
-   */
-  wait(key: K, options?: WaitOptions<T> & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
-  /** {@link Waits.wait} that also resolves if the call is refused. */
-  wait(key: K, options: WaitOptions<T>): Promise<WaitedOrRefused<N>>
-}
+/** The part of `AbortSignal` that is used, on any platform. */
+export type AbortSignalLike = NonNullable<WaitOptions['signal']>
 
 /** The decision on a call whose slot has come. */
-export type Waited<N extends string = string> = Allowed<N> & { readonly waitedMs: number }
+export type Waited = Allowed & { readonly waitedMs: number }
 
 /** The decision with `onTooLong: 'resolve'`: `allowed` tells whether the call got a slot. */
-export type WaitedOrRefused<N extends string = string> = Decision<N> & { readonly waitedMs: number }
-
-type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<string, 'continuous'>
-
-/** The methods that a limiter of these policies has in addition to those of every limiter. */
-export type WaitsOf<P extends Policy | Policies, T extends string = never> = [P] extends [
-  RatePolicy | { readonly [name: string]: RatePolicy },
-]
-  ? Waits<KeyOf<P>, LimitNames<P>, T>
-  : unknown
+export type WaitedOrRefused = Decision & { readonly waitedMs: number }
 
 /** The checked arguments of a wait. */
 export interface WaitCall {

@@ -22,9 +22,8 @@ export interface PolicyWatch {
   stop(): void
 }
 
-/** The part of a limiter that a watch needs. */
-export interface UpdatedLimiter {
-  /** As in `RateLimiter`. */
+/** The part of a limiter that a watch needs. Every `RateLimiter` has it. */
+interface UpdatedLimiter {
   update(policies: never): void
 }
 

@@ -1,4 +1,4 @@
-import type { BanInForce, Decision } from '../api/decision.js'
+import type { Decision } from '../api/decision.js'
 
 export interface Block {
   /** Its end by the deciding clock, in whole epoch milliseconds, rounded up. */
@@ -26,8 +26,8 @@ export function withBlocks(decision: Decision, blocks: Blocks): Decision {
   return ban === undefined ? decision : Object.assign(decision, { ban })
 }
 
-function banOf(blocks: Blocks): BanInForce | undefined {
-  let latest: BanInForce | undefined
+function banOf(blocks: Blocks): Block | undefined {
+  let latest: Block | undefined
   for (const { until, step } of blocks.values()) {
     if (step > 0 && (latest === undefined || until > latest.until)) {
       latest = { step, until }

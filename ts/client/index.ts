@@ -6,7 +6,6 @@
  *
  * @module tollgate/client
  */
-export type { TimerClock } from '../platform/timer-clock.js'
 export type {
   ClientEvents,
   ClientKey,

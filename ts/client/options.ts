@@ -7,14 +7,22 @@ import type { Duration } from '../input/duration.js'
 import type { TimerClock } from '../platform/timer-clock.js'
 import type { Policy } from '../policies/policy.js'
 
-/** The part of a limiter that a client needs. Every `RateLimiter` has it. */
+/**
+ * The part of a limiter that a client needs. Every `RateLimiter` has it.
+ *
+ * @typeParam K - The type of the keys.
+ * @typeParam N - The names of the limits.
+ * @typeParam T - The names of the tiers; `never` without tiers.
+ */
 export interface ClientLimiter<K = string, N extends string = string, T extends string = never> {
   /** The policies by name. They decide how the client waits: see {@link OutgoingClient}. */
   readonly policies: { readonly [Name in N]: Policy }
   /** Decides, and charges the cost if it allows the call. */
-  take(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
+  readonly take: unknown
+  /** The policies of each tier; without tiers an empty object. */
+  readonly tiers: { readonly [Tier in T]: unknown }
   /** Previews a decision. */
-  peek(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
+  peek(key: K, cost?: TakeOptions & { readonly tier?: string }): Promise<Decision<N>>
   /** Gives units of a decision back. */
   refund(decision: Decision<N>, units?: number): Promise<number>
   /** Refuses every call on a key for a time. */

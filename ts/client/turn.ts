@@ -1,6 +1,7 @@
+import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
-import type { Acquiring, PermitSignal } from '../api/permit.js'
-import type { Waits } from '../api/wait.js'
+import type { AcquireOptions, Permit, PermitSignal } from '../api/permit.js'
+import type { WaitedOrRefused, WaitOptions } from '../api/wait.js'
 import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
@@ -30,8 +31,22 @@ export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
 
-type AnyLimiter = ClientLimiter<unknown, string, string> &
-  Partial<Waits<unknown, string, string> & Acquiring<unknown, string, string>>
+type AnyLimiter = ClientLimiter<unknown, string, string>
+
+type Options<O> = O & { readonly tier?: string | undefined }
+
+/** The methods of limiters that can, by their policies, give turns. */
+interface Taking {
+  take(key: unknown, options: Options<TakeOptions>): Promise<Decision>
+}
+
+interface Waiting {
+  wait(key: unknown, options: Options<WaitOptions>): Promise<WaitedOrRefused>
+}
+
+interface Acquiring {
+  acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit>
+}
 
 /** Calls get their turns by permits under `concurrency`, by slots under rates, and by `take` under windows. */
 export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
@@ -41,18 +56,19 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
     limiter.refund(decision).catch(() => {})
   }
   if (policies.some(({ algorithm }) => algorithm === 'concurrency')) {
-    return turnsByPermits(limiter as AnyLimiter & Acquiring<unknown, string, string>, time)
+    return turnsByPermits(limiter as AnyLimiter & Acquiring, time)
   }
   if (policies.every(isRate)) {
-    return turnsBySlots(limiter as AnyLimiter & Waits<unknown, string, string>, giveBack)
+    return turnsBySlots(limiter as AnyLimiter & Waiting, giveBack)
   }
+  const taking = limiter as AnyLimiter & Taking
   return async (request) => {
-    const decision = await limiter.take(request.key, turnOptions(request))
+    const decision = await taking.take(request.key, turnOptions(request))
     return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : decision
   }
 }
 
-function turnsByPermits(limiter: Acquiring<unknown, string, string>, time: WaitingTime): AskForTurn {
+function turnsByPermits(limiter: Acquiring, time: WaitingTime): AskForTurn {
   let shortestMs = Number.POSITIVE_INFINITY
   return async (request) => {
     const { key, maxWaitMs, signal } = request
@@ -79,10 +95,7 @@ function turnsByPermits(limiter: Acquiring<unknown, string, string>, time: Waiti
   }
 }
 
-function turnsBySlots(
-  limiter: AnyLimiter & Waits<unknown, string, string>,
-  giveBack: (decision: Decision) => void,
-): AskForTurn {
+function turnsBySlots(limiter: AnyLimiter & Waiting, giveBack: (decision: Decision) => void): AskForTurn {
   return async (request) => {
     const { key, maxWaitMs, signal } = request
     const decision = await limiter.wait(key, {

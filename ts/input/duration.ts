@@ -13,10 +13,10 @@ export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWo
 export const MAX_WAIT_MS = 3_600_000
 
 /** The units of a {@link Duration}. */
-export type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
+type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
 
 /** The units of a {@link Duration}, as words. */
-export type DurationWord =
+type DurationWord =
   | 'millisecond'
   | 'milliseconds'
   | 'sec'

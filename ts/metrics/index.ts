@@ -5,5 +5,5 @@
  */
 export { instrumentClient, type ObservedClient } from './client.js'
 export type { InstrumentOptions } from './instruments.js'
-export { type AnyRateLimiter, instrument } from './limiter.js'
+export { instrument } from './limiter.js'
 export { instrumentStore } from './store.js'

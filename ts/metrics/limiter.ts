@@ -7,8 +7,8 @@ import type { WaitedOrRefused } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
 import { ATTRIBUTES, CallRecorder, type InstrumentOptions, optionsFor } from './instruments.js'
 
-/** A limiter with any keys, policies and store. */
-export type AnyRateLimiter = RateLimiter<never, string, never>
+/** What every limiter has, whatever its policies. */
+type AnyRateLimiter = Pick<RateLimiter, 'storeKind' | 'close'> & { readonly take: unknown }
 
 type AnyMethod<T> = (...args: unknown[]) => T
 

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
-import type { RedisUrl } from '../api/rate-limiter.js'
+import type { RedisRateLimiterOptions } from '../api/rate-limiter.js'
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { MemoryStore } from '../backends/memory/memory-store.js'
 import { RedisStore } from '../backends/redis/redis-store.js'
@@ -25,7 +25,7 @@ export interface TollgateStoreOptions {
    * The store that counts the hits. You close a store object yourself; a store given by its URL is closed with its last
    * user. Default: a new `MemoryStore`.
    */
-  readonly store?: MemoryStore | RedisStore | RedisUrl
+  readonly store?: MemoryStore | RedisRateLimiterOptions['store']
   /**
    * Separates the keys of this `rateLimit()` from those of others on the same store: up to 32 letters, digits, `_`, `.`
    * and `-`, starting with a letter. Required with Redis. Instances with the same prefix share their counts, in all

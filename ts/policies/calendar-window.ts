@@ -1,18 +1,17 @@
 import { type Duration, microsOf, millisOf } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** The named calendar windows. A week begins on Monday (ISO 8601). */
-export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
+type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
 
 /** A calendar window policy; made by {@link calendarWindow}. Durations are in milliseconds. */
-export interface CalendarWindowPolicy<S extends string = string> {
+export interface CalendarWindowPolicy {
   readonly algorithm: 'calendarWindow'
   readonly limit: number
   readonly every: CalendarUnit | number
   readonly timeZone: string
-  readonly per?: S
 }
 
 /** The options of {@link calendarWindow}. */
@@ -36,7 +35,7 @@ const DAY_MS = 24 * HOUR_MS
 /** The type of {@link calendarWindow}. */
 export type CalendarWindowFactory = <const S extends string = never>(
   options: CalendarWindowOptions<S>,
-) => CalendarWindowPolicy<NoInfer<S>>
+) => Keyed<CalendarWindowPolicy, NoInfer<S>>
 
 /** Makes `calendarWindow`. Without `isTimeZone` it accepts every name, and the engine rejects unknown ones. */
 export function createCalendarWindow(isTimeZone: (name: string) => boolean = () => true): CalendarWindowFactory {
@@ -50,7 +49,7 @@ export function createCalendarWindow(isTimeZone: (name: string) => boolean = () 
       every: everyOf(every),
       timeZone: timeZoneOf(timeZone, isTimeZone),
       ...perOf<S>('calendarWindow', per),
-    })
+    }) as Keyed<CalendarWindowPolicy, S>
   }
 }
 

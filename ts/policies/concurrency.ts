@@ -1,14 +1,13 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A concurrency policy; made by {@link concurrency}. Durations are in milliseconds. */
-export interface ConcurrencyPolicy<S extends string = string> {
+export interface ConcurrencyPolicy {
   readonly algorithm: 'concurrency'
   readonly limit: number
   readonly ttl: number
-  readonly per?: S
 }
 
 /** The options of {@link concurrency}. */
@@ -47,7 +46,7 @@ const [MIN_EXPIRY_MS, MAX_EXPIRY_MS] = [100, 86_400_000]
  */
 export function concurrency<const S extends string = never>(
   options: ConcurrencyOptions<S>,
-): ConcurrencyPolicy<NoInfer<S>> {
+): Keyed<ConcurrencyPolicy, NoInfer<S>> {
   const { limit, ttl, per } = policyOptions('concurrency', arguments, options, ['limit'], ['ttl'])
   const units = wholeNumber('INVALID_POLICY', 'concurrency: limit', limit, 1, MAX_LIMIT)
   const millis = millisOfOption('INVALID_POLICY', 'concurrency: ttl', ttl ?? DEFAULT_EXPIRY)
@@ -59,7 +58,7 @@ export function concurrency<const S extends string = never>(
     limit: units,
     ttl: millis,
     ...perOf<S>('concurrency', per),
-  })
+  }) as Keyed<ConcurrencyPolicy, S>
 }
 
 export const CONCURRENCY: AlgorithmDefinition<ConcurrencyPolicy> = {

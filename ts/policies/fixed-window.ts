@@ -1,15 +1,14 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { trueOrFalse, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds. */
-export interface FixedWindowPolicy<S extends string = string> {
+export interface FixedWindowPolicy {
   readonly algorithm: 'fixedWindow'
   readonly limit: number
   readonly window: number
   readonly countRefused: boolean
-  readonly per?: S
 }
 
 /** The options of {@link fixedWindow}. */
@@ -41,7 +40,7 @@ export interface FixedWindowOptions<S extends string = string> extends PerOption
  */
 export function fixedWindow<const S extends string = never>(
   options: FixedWindowOptions<S>,
-): FixedWindowPolicy<NoInfer<S>> {
+): Keyed<FixedWindowPolicy, NoInfer<S>> {
   const required = ['limit', 'window'] as const
   const given = policyOptions('fixedWindow', arguments, options, required, ['countRefused'])
   const { limit, window, countRefused = false, per } = given
@@ -51,7 +50,7 @@ export function fixedWindow<const S extends string = never>(
     window: millisOfOption('INVALID_POLICY', 'fixedWindow: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
     ...perOf<S>('fixedWindow', per),
-  })
+  }) as Keyed<FixedWindowPolicy, S>
 }
 
 export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {

@@ -1,16 +1,15 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds. */
-export interface GcraPolicy<S extends string = string> {
+export interface GcraPolicy {
   readonly algorithm: 'gcra'
   readonly limit: number
   readonly period: number
   /** As it was written; `undefined` if it is the `limit`. */
   readonly burst?: number | undefined
-  readonly per?: S
 }
 
 /** The options of {@link gcra}. */
@@ -35,7 +34,7 @@ export interface GcraOptions<S extends string = string> extends PerOption<S> {
  * @example
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
-export function gcra<const S extends string = never>(options: GcraOptions<S>): GcraPolicy<NoInfer<S>> {
+export function gcra<const S extends string = never>(options: GcraOptions<S>): Keyed<GcraPolicy, NoInfer<S>> {
   const { limit, period, burst, per } = policyOptions('gcra', arguments, options, ['limit', 'period'], ['burst'])
   return Object.freeze({
     algorithm: 'gcra',
@@ -43,7 +42,7 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
     period: millisOfOption('INVALID_POLICY', 'gcra: period', period),
     burst: burst === undefined ? undefined : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
     ...perOf<S>('gcra', per),
-  })
+  }) as Keyed<GcraPolicy, S>
 }
 
 export const GCRA: AlgorithmDefinition<GcraPolicy> = {

@@ -16,3 +16,8 @@ export interface PerOption<S extends string = string> {
 export function perOf<S extends string>(where: string, per: unknown): { readonly per?: S } {
   return per === undefined ? {} : { per: nameOf(`${where}: per`, per, 'INVALID_POLICY') as S }
 }
+
+/** The type of a policy of type `P` that was made with a `per` of type `S`; `never` without one. */
+export type Keyed<P, S extends string> = [S] extends [never]
+  ? P
+  : P & (string extends S ? { readonly per?: string } : { readonly per: S })

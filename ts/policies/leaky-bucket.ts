@@ -1,14 +1,13 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds. */
-export interface LeakyBucketPolicy<S extends string = string> {
+export interface LeakyBucketPolicy {
   readonly algorithm: 'leakyBucket'
   readonly capacity: number
   readonly leak: { readonly units: number; readonly every: number }
-  readonly per?: S
 }
 
 /** The options of {@link leakyBucket}. */
@@ -34,7 +33,7 @@ export interface LeakyBucketOptions<S extends string = string> extends PerOption
  */
 export function leakyBucket<const S extends string = never>(
   options: LeakyBucketOptions<S>,
-): LeakyBucketPolicy<NoInfer<S>> {
+): Keyed<LeakyBucketPolicy, NoInfer<S>> {
   const example = 'capacity, leak: { units, every }'
   const given = policyOptions('leakyBucket', arguments, options, ['capacity', 'leak'], [], example)
   const { capacity, leak, per } = given
@@ -47,7 +46,7 @@ export function leakyBucket<const S extends string = never>(
       every: millisOfOption('INVALID_POLICY', 'leakyBucket: leak.every', every),
     }),
     ...perOf<S>('leakyBucket', per),
-  })
+  }) as Keyed<LeakyBucketPolicy, S>
 }
 
 export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {

@@ -12,57 +12,80 @@ export interface Policies {
 /** One policy with tiers, or several policies by name of which some have tiers. */
 export type TieredPolicies = TieredPolicy | { readonly [name: string]: Policy | TieredPolicy }
 
-/** The policies of one tier. */
-export type PoliciesOfTier<P extends TieredPolicies> =
-  P extends TieredPolicy<infer Q>
-    ? Q
-    : { readonly [Name in keyof P]: P[Name] extends TieredPolicy<infer Q> ? Q : Extract<P[Name], Policy> }
+/** What a limiter enforces: the type of the first argument of its constructor. */
+export type Enforced = Policy | Policies | TieredPolicies
+
+/** The policies of one tier, or of all calls if there are no tiers. Of policies of type `any` or `never` nothing is known. */
+export type WithoutTiers<P> =
+  IsOpen<P> extends true
+    ? Policy | Policies
+    : P extends Policy
+      ? P
+      : P extends TieredPolicy<infer Q>
+        ? Q
+        : { readonly [Name in keyof P]: P[Name] extends TieredPolicy<infer Q> ? Q : Extract<P[Name], Policy> }
+
+/** Whether the type of policies says nothing: `any`, or `never` after a cast. */
+type IsOpen<P> = [P] extends [never] ? true : 0 extends 1 & P ? true : false
+
+/** All policies of a limiter, as a union. */
+export type PolicyIn<P> = PolicyOfEach<WithoutTiers<P>>
+
+type PolicyOfEach<P> = P extends Policy ? P : { [Name in keyof P]: Extract<P[Name], Policy> }[keyof P]
 
 /** The names of the tiers; `never` if no policy has tiers. */
-export type TierOf<P extends TieredPolicies> =
-  P extends TieredPolicy<Policy, infer T>
-    ? T
-    : { [Name in keyof P]: P[Name] extends TieredPolicy<Policy, infer T> ? T : never }[keyof P]
+export type TierOf<P> =
+  IsOpen<P> extends true
+    ? never
+    : P extends Policy
+      ? never
+      : P extends TieredPolicy<Policy, infer T>
+        ? T
+        : { [Name in keyof P]: P[Name] extends TieredPolicy<Policy, infer T> ? T : never }[keyof P]
 
 /**
  * The limit names that decisions use: the policy names, or `'default'` for a single policy. The limits of a `slidingLog`
  * have their own names; among several policies these are `'policy.limit'`.
  */
-export type LimitNames<P extends Policy | Policies> =
+export type LimitNames<P> = NamesOf<WithoutTiers<P>>
+
+type NamesOf<P> =
   P extends SlidingLogLimitsPolicy<infer L>
     ? L
     : P extends Policy
       ? 'default'
-      : { [Name in keyof P & string]: QualifiedLimitNames<Name, P[Name]> }[keyof P & string]
+      : { [Name in keyof P & string]: QualifiedNames<Name, P[Name]> }[keyof P & string]
 
-/** The policies by limit name. The limits of a `slidingLog` share one policy. */
-export type PoliciesByLimit<P extends Policy | Policies> = P extends Policy
-  ? { readonly [Name in LimitNames<P>]: P }
-  : { readonly [Name in keyof P & string as QualifiedLimitNames<Name, P[Name]>]: P[Name] }
+type QualifiedNames<Name extends string, P> = P extends SlidingLogLimitsPolicy<infer L> ? `${Name}.${L}` : Name
 
-type QualifiedLimitNames<Name extends string, P> = P extends SlidingLogLimitsPolicy<infer L> ? `${Name}.${L}` : Name
+/** The policy of a limit. The limits of a `slidingLog` share one policy. */
+export type PolicyOf<P, Limit> = PolicyNamed<WithoutTiers<P>, Limit>
+
+type PolicyNamed<P, Limit> = P extends Policy
+  ? P
+  : { [Name in keyof P & string]: Limit extends QualifiedNames<Name, P[Name]> ? P[Name] : never }[keyof P & string]
 
 /**
  * The key of a call: a string, or an object with a string for each key dimension that the policies' `per` names.
- * `'global'` has no part in it: if all policies count all calls together, the key is `{}`.
+ * `'global'` has no part in it: if all policies count all calls together, the key is `{}`. Of a {@link Policy} whose
+ * `per` is unknown the key is a string; of a `Policy & { readonly per: string }` it is an object.
+ *
+ * @example
+ * const policies = { ip: gcra({ limit: 20, period: '1m', per: 'ip' }), all: gcra({ limit: 99, period: '1s', per: 'global' }) }
+ * const key: KeyOf<typeof policies> = { ip: '192.0.2.1' }
  */
-export type KeyOf<P extends Policy | Policies> = [P] extends [Policy]
-  ? KeyForDimensions<KeyDimensionOf<P>>
-  : boolean extends { [Name in keyof P]: HasKeyDimension<P[Name]> }[keyof P]
-    ? never // Some have a `per` and others have not.
-    : KeyForDimensions<{ [Name in keyof P]: KeyDimensionOf<P[Name]> }[keyof P]>
+export type KeyOf<P> = KeyOfDimensions<KeyDimensionOf<PolicyIn<P>>>
 
-type KeyDimensionOf<P> = P extends { readonly per?: infer S } ? Extract<S, string> : never
+/** The key dimension of each policy; `undefined` for one that counts by the key of the call. */
+type KeyDimensionOf<P> = P extends { readonly per: infer S extends string } ? S : undefined
 
-type HasKeyDimension<P> = [KeyDimensionOf<P>] extends [never] ? false : true
-
-type KeyForDimensions<S extends string> = [S] extends [never]
+type KeyOfDimensions<S> = [S] extends [undefined]
   ? string
-  : string extends S
-    ? string | { readonly [dimension: string]: string }
+  : undefined extends S
+    ? 'per must be given for all policies or for none'
     : [Exclude<S, 'global'>] extends [never]
       ? { readonly global?: never }
-      : { readonly [Dimension in Exclude<S, 'global'>]: string }
+      : { readonly [Dimension in Exclude<S, 'global'> & string]: string }
 
 export interface PolicyEntry {
   readonly name: string

@@ -14,21 +14,22 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
 /**
  * One limit: an algorithm with its numbers.
  *
- * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again.
- *
- * @typeParam S - The key dimension that it counts by (its `per`).
+ * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again. Its `per`
+ * is the key dimension that it counts by. `gcra({ limit, period, per: 'ip' })` has the type
+ * `GcraPolicy & { readonly per: 'ip' }`.
  */
-export type Policy<S extends string = string> =
-  | CalendarWindowPolicy<S>
-  | ConcurrencyPolicy<S>
-  | FixedWindowPolicy<S>
-  | GcraPolicy<S>
-  | LeakyBucketPolicy<S>
-  | SlidingCounterPolicy<S>
-  | SlidingLogLimitsPolicy<string, S>
-  | SlidingLogPolicy<S>
-  | SlidingWindowPolicy<S>
-  | TokenBucketPolicy<S>
+export type Policy = (
+  | CalendarWindowPolicy
+  | ConcurrencyPolicy
+  | FixedWindowPolicy
+  | GcraPolicy
+  | LeakyBucketPolicy
+  | SlidingCounterPolicy
+  | SlidingLogLimitsPolicy
+  | SlidingLogPolicy
+  | SlidingWindowPolicy
+  | TokenBucketPolicy
+) & { readonly per?: string }
 
 export const ALGORITHMS: {
   readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>

@@ -1,14 +1,13 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds. */
-export interface SlidingCounterPolicy<S extends string = string> {
+export interface SlidingCounterPolicy {
   readonly algorithm: 'slidingCounter'
   readonly limit: number
   readonly window: number
-  readonly per?: S
 }
 
 /** The options of {@link slidingCounter}. */
@@ -42,7 +41,7 @@ export interface SlidingCounterOptions<S extends string = string> extends PerOpt
  */
 export function slidingCounter<const S extends string = never>(
   options: SlidingCounterOptions<S>,
-): SlidingCounterPolicy<NoInfer<S>> {
+): Keyed<SlidingCounterPolicy, NoInfer<S>> {
   const { limit, window, per } = policyOptions('slidingCounter', arguments, options, ['limit', 'window'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = millisOfOption('INVALID_POLICY', 'slidingCounter: window', window)
@@ -54,7 +53,7 @@ export function slidingCounter<const S extends string = never>(
     limit: units,
     window: millis,
     ...perOf<S>('slidingCounter', per),
-  })
+  }) as Keyed<SlidingCounterPolicy, S>
 }
 
 export const SLIDING_COUNTER: AlgorithmDefinition<SlidingCounterPolicy> = {

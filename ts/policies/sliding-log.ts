@@ -8,23 +8,21 @@ import {
   policyOptions,
   WINDOW_DEFINITION,
 } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding log policy with one limit; made by {@link slidingLog}. Durations are in milliseconds. */
-export interface SlidingLogPolicy<S extends string = string> {
+export interface SlidingLogPolicy {
   readonly algorithm: 'slidingLog'
   readonly limit: number
   readonly window: number
   readonly countRefused: boolean
-  readonly per?: S
 }
 
 /** A sliding log policy with several limits; made by {@link slidingLog}. Durations are in milliseconds. */
-export interface SlidingLogLimitsPolicy<N extends string = string, S extends string = string> {
+export interface SlidingLogLimitsPolicy<N extends string = string> {
   readonly algorithm: 'slidingLog'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
   readonly precision?: number
-  readonly per?: S
 }
 
 /** The options of {@link slidingLog} with one limit. */
@@ -71,7 +69,9 @@ const MAX_LOG_LIMITS = 8
  * @example
  * slidingLog({ limit: 5, window: '1m' })
  */
-export function slidingLog<const S extends string = never>(options: SlidingLogOptions<S>): SlidingLogPolicy<NoInfer<S>>
+export function slidingLog<const S extends string = never>(
+  options: SlidingLogOptions<S>,
+): Keyed<SlidingLogPolicy, NoInfer<S>>
 /**
  * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it fits all of them.
  *
@@ -90,7 +90,7 @@ export function slidingLog<const S extends string = never>(options: SlidingLogOp
  */
 export function slidingLog<const N extends string, const S extends string = never>(
   options: SlidingLogLimitsOptions<N, S>,
-): SlidingLogLimitsPolicy<N, NoInfer<S>>
+): Keyed<SlidingLogLimitsPolicy<N>, NoInfer<S>>
 export function slidingLog(options: unknown): SlidingLogPolicy | SlidingLogLimitsPolicy {
   const example = 'limit, window }) or slidingLog({ limits'
   if (typeof options === 'object' && options !== null && 'limits' in options) {

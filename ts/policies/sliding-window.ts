@@ -1,20 +1,19 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { oneOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds. */
-export interface SlidingWindowPolicy<S extends string = string> {
+export interface SlidingWindowPolicy {
   readonly algorithm: 'slidingWindow'
   readonly limit: number
   readonly window: number
   readonly buckets: number
   readonly layout: SlidingWindowLayout
-  readonly per?: S
 }
 
 /** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. */
-export type SlidingWindowLayout = 'list' | 'hash'
+type SlidingWindowLayout = 'list' | 'hash'
 
 /** The options of {@link slidingWindow}. */
 export interface SlidingWindowOptions<S extends string = string> extends PerOption<S> {
@@ -49,7 +48,7 @@ export interface SlidingWindowOptions<S extends string = string> extends PerOpti
  */
 export function slidingWindow<const S extends string = never>(
   options: SlidingWindowOptions<S>,
-): SlidingWindowPolicy<NoInfer<S>> {
+): Keyed<SlidingWindowPolicy, NoInfer<S>> {
   const required = ['limit', 'window'] as const
   const given = policyOptions('slidingWindow', arguments, options, required, ['buckets', 'layout'])
   const { limit, window, buckets = 10, layout = 'list', per } = given
@@ -60,7 +59,7 @@ export function slidingWindow<const S extends string = never>(
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
     layout: oneOf('INVALID_POLICY', 'slidingWindow: layout', layout, ['list', 'hash']),
     ...perOf<S>('slidingWindow', per),
-  })
+  }) as Keyed<SlidingWindowPolicy, S>
 }
 
 export const SLIDING_WINDOW: AlgorithmDefinition<SlidingWindowPolicy> = {

@@ -1,10 +1,10 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type PerOption, perOf } from './key-dimension.js'
+import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
 /** A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds. */
-export interface TokenBucketPolicy<S extends string = string, M extends RefillMode = RefillMode> {
+export interface TokenBucketPolicy<M extends RefillMode = RefillMode> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
   readonly refill: { readonly tokens: number; readonly every: number }
@@ -12,11 +12,10 @@ export interface TokenBucketPolicy<S extends string = string, M extends RefillMo
   /** As it was written; `undefined` if it is the `capacity`. */
   readonly initial?: number | undefined
   readonly debt: number
-  readonly per?: S
 }
 
 /** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. */
-export type RefillMode = 'continuous' | 'interval'
+type RefillMode = 'continuous' | 'interval'
 
 /** The options of {@link tokenBucket}. */
 export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> extends PerOption<S> {
@@ -63,7 +62,7 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
  */
 export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
   options: TokenBucketOptions<S, M>,
-): TokenBucketPolicy<NoInfer<S>, NoInfer<M>> {
+): Keyed<TokenBucketPolicy<NoInfer<M>>, NoInfer<S>> {
   const required = ['capacity', 'refill'] as const
   const example = 'capacity, refill: { tokens, every }'
   const given = policyOptions('tokenBucket', arguments, options, required, ['refillMode', 'initial', 'debt'], example)
@@ -82,7 +81,7 @@ export function tokenBucket<const S extends string = never, const M extends Refi
       initial === undefined ? undefined : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
     debt: wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
     ...perOf<S>('tokenBucket', per),
-  })
+  }) as Keyed<TokenBucketPolicy<M>, S>
 }
 
 function refillModeOf(value: unknown = 'continuous'): RefillMode {

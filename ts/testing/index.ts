@@ -4,6 +4,6 @@
  * @module tollgate/testing
  */
 
-export type { Duration, DurationUnit, DurationWord } from '../input/duration.js'
+export type { Duration } from '../input/duration.js'
 export type { TimerClock } from '../platform/timer-clock.js'
 export { type AdvanceUntilOptions, TestClock } from './test-clock.js'

@@ -16,7 +16,7 @@
 export * from '../api/index.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'
-export { RateLimiter, type RateLimiterConstructor, type RedisRateLimiterOptions } from './rate-limiter.js'
+export { RateLimiter, type RedisRateLimiterOptions } from './rate-limiter.js'
 export type {
   GlideClient,
   IoredisClient,

@@ -18,7 +18,7 @@ import {
   type Policy,
   RateLimiter,
   RedisStore,
-  type Reserved,
+  type Reservation,
   slidingCounter,
   slidingLog,
   slidingWindow,
@@ -253,7 +253,7 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   const words = at('inspect', '--prefix', 'waits', '--key', 'user:42')
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/^1 reservation is open, for (5 min|4 min \d+ s) at most$/m)
-  await (reservation as Reserved).cancel()
+  await (reservation as Extract<Reservation, { readonly allowed: true }>).cancel()
   expect(await json<KeyInspection>(words)).not.toHaveProperty('reservations')
   await limiter.take('user:43', 5)
   const left = new AbortController()

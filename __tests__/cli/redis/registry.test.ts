@@ -13,7 +13,7 @@ import {
   type Policy,
   RateLimiter,
   RedisStore,
-  type Reserved,
+  type Reservation,
   slidingCounter,
   slidingLog,
   slidingWindow,
@@ -383,7 +383,7 @@ test('a user who may only read gets no decision, and no failure', async () => {
 
 test('a reservation that is settled is no longer shown', async () => {
   await using limiter = gcraOf('settled')
-  const reserved = (await limiter.reserve('ann', 1)) as Reserved
+  const reserved = (await limiter.reserve('ann', 1)) as Extract<Reservation, { readonly allowed: true }>
   await reserved.cancel()
   expect((await inspected('settled', '--key', 'ann')).reservations).toBeUndefined()
 })

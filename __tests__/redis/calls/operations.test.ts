@@ -6,16 +6,15 @@ import { deferred } from '../../../ts/backends/redis/batching/deferred.js'
 import {
   calendarWindow,
   fixedWindow,
+  type GcraPolicy,
   gcra,
   type Policy,
   RateLimiter,
   RedisStore,
-  type Reserving,
   slidingCounter,
   slidingLog,
   slidingWindow,
   tokenBucket,
-  type Waits,
 } from '../../../ts/index.js'
 import { anything } from '../../failure.js'
 import { RedisServer } from '../../servers/redis-server.js'
@@ -98,7 +97,7 @@ const OWN: Record<string, object> = {
 const own = (name: string) => OWN[name] ?? { limit: 90 }
 
 /** A limiter of any policies, with operations that some of them do not have. */
-function limiterOf(policies: unknown, store: RedisStore, prefix: string): RateLimiter & Reserving & Waits {
+function limiterOf(policies: unknown, store: RedisStore, prefix: string): RateLimiter<GcraPolicy> {
   return anything(new RateLimiter(anything(policies), { store, prefix: prefix.replaceAll(' ', '-') }))
 }
 

@@ -13,7 +13,7 @@ import {
   RateLimiter,
   RedisStore,
   type RedisStoreOptions,
-  type StoreWarning,
+  type StoreEvents,
   slidingLog,
   tiers,
 } from '../../../ts/index.js'
@@ -29,7 +29,7 @@ const redis = openedRedis()
 /** A private store with a limiter, and the store's warnings. */
 function opened(policy: Policy, prefix: string, options: RedisStoreOptions = { url: redis.server.url }) {
   const store = new RedisStore({ commandTimeout: PATIENT_MS, ...options })
-  const warnings: StoreWarning[] = []
+  const warnings: StoreEvents['warning'][] = []
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && warnings.push(warning))
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
 }
@@ -42,7 +42,7 @@ async function registered({ limiter }: { readonly limiter: { take(key: string): 
 
 const texts = (prefix: string) => redis.server.command<string[]>('ZRANGE', `${prefix}:~policies`, 0, -1)
 
-async function waitForWarnings(warnings: readonly StoreWarning[], count = 1): Promise<void> {
+async function waitForWarnings(warnings: readonly StoreEvents['warning'][], count = 1): Promise<void> {
   await until('the warning is there', async () => warnings.length >= count)
 }
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { scriptAdvisory } from '../../../ts/backends/redis/script-advisories.js'
-import { gcra, RateLimiter, RedisStore, type StoreWarning } from '../../../ts/index.js'
+import { gcra, RateLimiter, RedisStore, type StoreEvents } from '../../../ts/index.js'
 import { rejectionOf } from '../../failure.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
@@ -58,7 +58,7 @@ test('a store warns once of such a server, also when it connects again', async (
   try {
     const { port } = proxy.address() as AddressInfo
     await using store = new RedisStore({ host: '127.0.0.1', port, commandTimeout: PATIENT_MS })
-    const warnings: StoreWarning[] = []
+    const warnings: StoreEvents['warning'][] = []
     store.on('warning', (warning) => warnings.push(warning))
     const limiter = new RateLimiter(POLICY, { store, prefix: 'old' })
     await recovery(limiter, 'key')

@@ -3,7 +3,7 @@
  * once.
  */
 import * as native from '../../../ts/index.js'
-import { fixedWindow, gcra, RateLimiter, RedisStore, type Reserved, slidingLog } from '../../../ts/wasm/index.js'
+import { fixedWindow, gcra, RateLimiter, RedisStore, type Reservation, slidingLog } from '../../../ts/wasm/index.js'
 import { rejectionOf } from '../../failure.js'
 import { CLIENT_STORES, type ClientStore, ioredis, openedServer } from './stores.js'
 
@@ -121,7 +121,9 @@ test('all arguments are text', async () => {
   const limiter = new RateLimiter(gcra({ limit: 86_400_000, period: '1d' }), { store, prefix: 'text' })
   await limiter.take('a', 12_345_678)
   const reservation = await limiter.reserve('a', 200)
-  expect(await (reservation as Reserved).commit(100)).toMatchObject({ settled: true })
+  expect(await (reservation as Extract<Reservation, { readonly allowed: true }>).commit(100)).toMatchObject({
+    settled: true,
+  })
   await limiter.override('a', { limit: 255 }, { ttl: '1h' })
   expect(await limiter.peek('a')).toMatchObject({ limit: 255 })
   expect(sent.flat().every((word) => typeof word === 'string' && Buffer.from(word).toString() === word)).toBe(true)

@@ -1,6 +1,6 @@
 /** A store with a client warns of other policies under its prefix, registered by any store. */
 import * as native from '../../../ts/index.js'
-import { gcra, type PoliciesWarning, RateLimiter } from '../../../ts/wasm/index.js'
+import { gcra, RateLimiter, type StoreEvents } from '../../../ts/wasm/index.js'
 import { until } from '../../servers/until.js'
 import { CLIENT_STORES, openedServer } from './stores.js'
 
@@ -10,7 +10,7 @@ test.each(Object.entries(CLIENT_STORES))('%s', async (name, open) => {
   const prefix = `noted-${name.replaceAll(/\W/g, '')}`
   const clientStore = await open(opened.server.port)
   await using store = new native.RedisStore(opened.server.url)
-  const [here, there]: [PoliciesWarning[], native.StoreWarning[]] = [[], []]
+  const [here, there]: [StoreEvents['warning'][], native.StoreEvents['warning'][]] = [[], []]
   clientStore.store.on('warning', (warning) => here.push(warning))
   store.on('warning', (warning) => warning.code === 'POLICIES_DIFFER' && there.push(warning))
   const one = new native.RateLimiter(native.gcra({ limit: 100, period: '1h' }), { store, prefix })

@@ -1,6 +1,5 @@
 /** The server is healthy, but rejects the login: a password that is wrong or changes. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { RedisCredentials } from 'tollgate'
 import type { RedisServer } from '../../../__tests__/servers/redis-server.js'
 import type { Fault } from '../fault.js'
 import { type LoadScene, type Scene, underLoad } from '../scene.js'
@@ -61,7 +60,7 @@ const rotated: Fault = {
   run: (pace) => {
     let password: string = PASSWORDS.first
     let asked = 0
-    const credentials = async (): Promise<RedisCredentials> => {
+    const credentials = async () => {
       asked++
       await sleep(10)
       return { username: USERNAME, password }

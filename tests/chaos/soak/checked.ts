@@ -1,9 +1,10 @@
 /** Limiters of which each admitted unit is compared with the law, over all processes. */
 import {
-  type AnyRateLimiterOptions,
   gcra,
   type MemoryStore,
   RateLimiter,
+  type RateLimiterOptions,
+  type RedisRateLimiterOptions,
   type RedisStore,
   slidingWindow,
 } from 'tollgate'
@@ -22,7 +23,7 @@ const SHARE = 0.5
 /** A checked limiter. */
 interface Checked {
   readonly policy: Parameters<typeof newLimiter>[0]
-  readonly options?: Pick<AnyRateLimiterOptions, 'local' | 'onStoreFailure'>
+  readonly options?: Pick<RateLimiterOptions, 'local' | 'onStoreFailure'>
   /**
    * Its law. The store lost its counts `losses` times, and two servers decided at the same time for
    * `overlapMs`.
@@ -32,7 +33,7 @@ interface Checked {
 
 function newLimiter(
   policy: ReturnType<typeof gcra> | ReturnType<typeof slidingWindow>,
-  options: AnyRateLimiterOptions,
+  options: Omit<RedisRateLimiterOptions, 'store'> & { readonly store: MemoryStore | RedisStore },
 ) {
   return new RateLimiter(policy, options)
 }

@@ -1,12 +1,13 @@
-import type { BanInForce, Decision, PolicyNumbers } from '../../api/decision.js'
+import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import type { PolicySet } from '../../policies/policy-set.js'
+import type { Block } from '../blocks.js'
 import { decisionOf, numbersOf } from '../decision-of.js'
 
 export interface KeyBlock {
   /** Its end by the local clock, in milliseconds, or up to a call earlier. */
   readonly until: number
   /** The ban, if the block is one. */
-  readonly ban: BanInForce | undefined
+  readonly ban: Block | undefined
 }
 
 /** A refusal of calls on a stored key. Times are in milliseconds of the local clock. */
@@ -80,7 +81,7 @@ function statusOf(refusals: readonly Refusal[], now: number): 'impossible' | 'bl
 
 /** Adds the last ban to end of those in force on the keys of a blocked decision. */
 function withBan(cached: Decision, refusals: readonly Refusal[], now: number): Decision {
-  let ban: BanInForce | undefined
+  let ban: Block | undefined
   for (const { block } of refusals) {
     if (block?.ban !== undefined && now < block.until && (ban === undefined || block.ban.until > ban.until)) {
       ban = block.ban

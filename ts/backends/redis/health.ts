@@ -1,67 +1,62 @@
 import { Events } from '../../platform/events.js'
 import { timers } from '../../platform/timers.js'
-import type { LeasesHeld } from '../limiter-backend.js'
 import { scriptAdvisory } from './script-advisories.js'
 
-/** Calls fail immediately until the store is up again. The event is emitted again if the reason changes. */
-export interface StoreDown {
-  /** The reason, as far as it is known. */
-  readonly reason: string
-}
-
-/** The store is reachable, for the first time or again. */
-export interface StoreUp {
-  /** The store's address: `host:port`, or a path. */
-  readonly address: string
-  /** The store's version; empty if it does not report one. */
-  readonly version: string
-}
-
-/** A condition that works but should be corrected; `code` tells which. */
-export type StoreWarning = ClusterNodeWarning | EvictingWarning | PoliciesWarning | VulnerableServerWarning
-
-/** The server's `maxmemory-policy` allows it to evict keys, which loses their counts. Set it to `noeviction`. */
-export interface EvictingWarning {
-  readonly code: 'EVICTING'
-  readonly message: string
-}
-
-/** The server's version lacks fixes of its Lua engine. Reported once for each version. */
-export interface VulnerableServerWarning {
-  readonly code: 'VULNERABLE_SERVER'
-  readonly message: string
-}
-
-/** The store was made for one server, and this is a node of a cluster: calls on keys of other nodes fail. */
-export interface ClusterNodeWarning {
-  readonly code: 'CLUSTER_NODE'
-  readonly message: string
+/**
+ * The events of a store, by name.
+ *
+ * @example
+ * store.on('down', ({ reason }: StoreEvents['down']) => console.error(reason))
+ */
+export interface StoreEvents {
+  /** Calls fail immediately until the store is up again. The event is emitted again if the reason changes. */
+  readonly down: {
+    /** The reason, as far as it is known. */
+    readonly reason: string
+  }
+  /** The store is reachable, for the first time or again. */
+  readonly up: {
+    /** The store's address: `host:port`, or a path. */
+    readonly address: string
+    /** The store's version; empty if it does not report one. */
+    readonly version: string
+  }
+  /**
+   * A condition that works but should be corrected; `code` tells which:
+   *
+   * - `EVICTING`: the server's `maxmemory-policy` allows it to evict keys, which loses their counts. Set it to
+   *   `noeviction`.
+   * - `VULNERABLE_SERVER`: the server's version lacks fixes of its Lua engine. Reported once for each version.
+   * - `CLUSTER_NODE`: the store was made for one server, and this is a node of a cluster: calls on keys of other nodes
+   *   fail.
+   * - `POLICIES_DIFFER`: another limiter uses a prefix of this store with other policies, or used it within the last 90
+   *   minutes. Each pair is reported once.
+   */
+  readonly warning:
+    | {
+        readonly code: 'CLUSTER_NODE' | 'EVICTING' | 'VULNERABLE_SERVER'
+        readonly message: string
+      }
+    | {
+        readonly code: 'POLICIES_DIFFER'
+        readonly message: string
+        readonly prefix: string
+        /** The policies of this store's limiters, such as `default: gcra limit=100 period=1m`. */
+        readonly ours: string
+        /** The policies of the other limiter. */
+        readonly theirs: string
+        /** Whether both count on the same states. Then each call is decided by its own limiter's numbers. */
+        readonly sharesStates: boolean
+      }
 }
 
 /**
- * Another limiter uses a prefix of this store with other policies, or used it within the last 90
- * minutes. Each pair is reported once.
+ * The status of a store.
+ *
+ * @example
+ * const isReady = ({ state }: StoreStatus): boolean => state === 'up'
+ * isReady(store.status)
  */
-export interface PoliciesWarning {
-  readonly code: 'POLICIES_DIFFER'
-  readonly message: string
-  readonly prefix: string
-  /** The policies of this store's limiters, such as `default: gcra limit=100 period=1m`. */
-  readonly ours: string
-  /** The policies of the other limiter. */
-  readonly theirs: string
-  /** Whether both count on the same states. Then each call is decided by its own limiter's numbers. */
-  readonly sharesStates: boolean
-}
-
-/** The events of a store, by name. */
-export interface StoreEvents {
-  readonly down: StoreDown
-  readonly up: StoreUp
-  readonly warning: StoreWarning
-}
-
-/** The status of a store. */
 export interface StoreStatus {
   /** `connecting` until the store is up or down for the first time. */
   readonly state: 'connecting' | 'up' | 'down' | 'closed'
@@ -76,7 +71,11 @@ export interface StoreStatus {
   /** The number of calls without an answer. */
   readonly pending: number
   /** The units that the leases of this store's limiters hold (see `LocalDecisions`). */
-  readonly leases: LeasesHeld
+  readonly leases: {
+    /** The number of keys. */
+    readonly keys: number
+    readonly units: number
+  }
 }
 
 /** The part of a status that the engine reports. */

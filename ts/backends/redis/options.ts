@@ -1,71 +1,15 @@
 import type { Duration } from '../../input/duration.js'
 
-/** The address of a server. */
-export interface RedisNode {
-  /** The server's name or IP address. */
-  readonly host: string
-  /** Default: 6379; for sentinels 26379. */
-  readonly port?: number
-}
-
-/** TLS options. Certificates are always verified. All of them are in PEM. */
-export interface RedisTlsOptions {
-  /** Trusted certificates. Default: those that Mozilla trusts, as in Node. */
-  readonly ca?: string | Uint8Array
-  /** The client's certificate and its intermediate certificates. Requires `key`. */
-  readonly cert?: string | Uint8Array
-  /** The private key of `cert`. */
-  readonly key?: string | Uint8Array
-  /**
-   * The name that the server's certificate must have. Default: the host. In a cluster it is the name
-   * of the `nodes` that you give; see `docs/redis.md#where-redis-is` for other nodes.
-   */
-  readonly serverName?: string
-}
-
-/** The login of a connection. */
-export interface RedisCredentials {
-  /** Default: the server's default user. */
-  readonly username?: string
-  readonly password: string
-}
-
-/** Sentinels and the name of their master. */
-export interface RedisSentinelOptions {
-  /** The sentinels: `'host'`, `'host:port'` or objects. Unreachable sentinels are skipped. */
-  readonly nodes: readonly (string | RedisNode)[]
-  /** The name of the master in the sentinels' configuration. */
-  readonly name: string
-  /** The user for the sentinels. The master may need another one. */
-  readonly username?: string
-  /** The password for the sentinels. */
-  readonly password?: string
-  /** TLS for the sentinels. Default: `false`. */
-  readonly tls?: boolean | RedisTlsOptions
-  /**
-   * The addresses to connect to in the place of those that the sentinels report, for servers behind a network
-   * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`.
-   */
-  readonly natMap?: Readonly<Record<string, string | RedisNode>>
-}
-
-/** The options of a Redis Cluster. */
-export interface RedisClusterOptions {
-  /** Some nodes, from which the others are discovered: `'host'`, `'host:port'` or objects. */
-  readonly nodes: readonly (string | RedisNode)[]
-  /**
-   * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag. A few hundred
-   * tags save work of this process, and of servers that refuse scripts with keys of several slots. A change of
-   * this number renames all keys, so they start in their initial state.
-   */
-  readonly tags?: number
-  /** The addresses to connect to in place of those that nodes report: `{ '10.0.0.1:6379': 'redis.example:7001' }`. */
-  readonly natMap?: Readonly<Record<string, string | RedisNode>>
-}
+/** The login of a connection. Without `username` it is that of the server's default user. */
+type Login = { readonly username?: string; readonly password: string }
 
 /**
  * The options of a {@link RedisStore}. Exactly one of `url`, `host`, `path`, `sentinel` and
  * `cluster` locates Redis.
+ *
+ * @example
+ * const options: RedisStoreOptions = { sentinel: { nodes: ['sentinel-1', 'sentinel-2:26379'], name: 'master' } }
+ * const store = new RedisStore(options)
  */
 export interface RedisStoreOptions {
   /**
@@ -81,9 +25,36 @@ export interface RedisStoreOptions {
   /** The path of a unix socket. */
   readonly path?: string
   /** Sentinels that locate the master. */
-  readonly sentinel?: RedisSentinelOptions
+  readonly sentinel?: {
+    /** The sentinels: `'host'`, `'host:port'` or objects; port 26379 by default. Unreachable sentinels are skipped. */
+    readonly nodes: readonly (string | { readonly host: string; readonly port?: number })[]
+    /** The name of the master in the sentinels' configuration. */
+    readonly name: string
+    /** The user for the sentinels. The master may need another one. */
+    readonly username?: string
+    /** The password for the sentinels. */
+    readonly password?: string
+    /** TLS for the sentinels. Default: `false`. */
+    readonly tls?: RedisStoreOptions['tls']
+    /**
+     * The addresses to connect to in the place of those that the sentinels report, for servers behind a network
+     * address translation: `{ '10.0.0.1:6379': 'redis.example:7001' }`.
+     */
+    readonly natMap?: { readonly [address: string]: string | { readonly host: string; readonly port?: number } }
+  }
   /** A cluster. `username`, `password`, `credentials` and `tls` apply to all of its nodes. */
-  readonly cluster?: RedisClusterOptions
+  readonly cluster?: {
+    /** Some nodes, from which the others are discovered: `'host'`, `'host:port'` or objects; port 6379 by default. */
+    readonly nodes: readonly (string | { readonly host: string; readonly port?: number })[]
+    /**
+     * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag. A few hundred
+     * tags save work of this process, and of servers that refuse scripts with keys of several slots. A change of
+     * this number renames all keys, so they start in their initial state.
+     */
+    readonly tags?: number
+    /** The addresses to connect to in place of those that nodes report: `{ '10.0.0.1:6379': 'redis.example:7001' }`. */
+    readonly natMap?: { readonly [address: string]: string | { readonly host: string; readonly port?: number } }
+  }
   /** A user of the server's ACL. Default: the server's default user. */
   readonly username?: string
   /** The user's password. */
@@ -92,11 +63,28 @@ export interface RedisStoreOptions {
    * Returns the login, instead of `username` and `password`, before each attempt to connect. If it does not
    * answer within `connectTimeout`, the attempt fails.
    */
-  readonly credentials?: () => RedisCredentials | Promise<RedisCredentials>
+  readonly credentials?: () => Login | Promise<Login>
   /** The number of the database. Default: 0. */
   readonly database?: number
-  /** TLS for the connection. Default: `true` with a `rediss` URL, otherwise `false`. */
-  readonly tls?: boolean | RedisTlsOptions
+  /**
+   * TLS for the connection. Certificates are always verified. All of them are in PEM. Default: `true` with a
+   * `rediss` URL, otherwise `false`.
+   */
+  readonly tls?:
+    | boolean
+    | {
+        /** Trusted certificates. Default: those that Mozilla trusts, as in Node. */
+        readonly ca?: string | Uint8Array
+        /** The client's certificate and its intermediate certificates. Requires `key`. */
+        readonly cert?: string | Uint8Array
+        /** The private key of `cert`. */
+        readonly key?: string | Uint8Array
+        /**
+         * The name that the server's certificate must have. Default: the host. In a cluster it is the name
+         * of the `nodes` that you give; see `docs/redis.md#where-redis-is` for other nodes.
+         */
+        readonly serverName?: string
+      }
   /** The timeout of one attempt to connect: milliseconds, or a duration such as `'5s'`. Default: 2000. */
   readonly connectTimeout?: Duration
   /**

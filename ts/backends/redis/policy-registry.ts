@@ -2,7 +2,7 @@ import { TollgateError } from '../../api/error.js'
 import { optionTexts, shortDuration } from '../../input/policy-text.js'
 import { timers } from '../../platform/timers.js'
 import type { BanRule, PolicySet } from '../../policies/policy-set.js'
-import type { StoreWarning } from './health.js'
+import type { StoreEvents } from './health.js'
 
 /** How long an entry of the registry counts as used. */
 export const REGISTRY_TTL_MS = 5_400_000
@@ -27,7 +27,7 @@ interface PrefixEntry {
  */
 export class PolicyRegistry {
   readonly #publish: (prefix: string, text: string, ttlMs: number) => void
-  readonly #warn: (warning: StoreWarning) => void
+  readonly #warn: (warning: StoreEvents['warning']) => void
   readonly #prefixes = new Map<string, PrefixEntry>()
   /** Closed prefixes: a limiter that is opened for each request must not publish with each. */
   readonly #closed = new Map<string, PrefixEntry>()
@@ -44,7 +44,7 @@ export class PolicyRegistry {
    */
   constructor(
     publish: (prefix: string, text: string, ttlMs: number) => void,
-    warn: (warning: StoreWarning) => void,
+    warn: (warning: StoreEvents['warning']) => void,
     timeoutMs: number,
   ) {
     this.#timeoutMs = timeoutMs
@@ -190,7 +190,7 @@ export function policiesIn(text: string): string {
     .join('; ')
 }
 
-function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
+function warningOf(prefix: string, ours: string, theirs: string): StoreEvents['warning'] {
   const [own, others] = [ours, theirs].map(statesOf) as [string[], string[]]
   const shared = own.filter((state) => others.includes(state))
   const sharesStates = shared.length > 0

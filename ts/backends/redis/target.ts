@@ -1,7 +1,7 @@
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../../input/options.js'
-import type { RedisNode, RedisStoreOptions, RedisTlsOptions } from './options.js'
+import type { RedisStoreOptions } from './options.js'
 import { parseRedisUrl, type RedisLocation } from './url.js'
 
 const MAX_PORT = 65_535
@@ -133,10 +133,12 @@ function nodeOf(option: string, node: unknown, port: number): native.RedisAddres
     return nodeOf(option, { host, ...(digits === undefined ? {} : { port: Number(digits) }) }, port)
   }
   const dot = option === '' ? '' : '.'
-  const checked: Partial<Record<keyof RedisNode, unknown>> = optionsOf('INVALID_OPTION', option || 'RedisStore', node, [
-    'host',
-    'port',
-  ])
+  const checked: { readonly [Part in 'host' | 'port']?: unknown } = optionsOf(
+    'INVALID_OPTION',
+    option || 'RedisStore',
+    node,
+    ['host', 'port'],
+  )
   const host = nonEmptyString(`${option}${dot}host`, checked.host)
   if (/^[^:]*:\d+$/.test(host)) {
     throw new TollgateError('INVALID_OPTION', `${option}${dot}host must not contain a port: use the option port`)
@@ -191,7 +193,7 @@ function tlsOf(option: string, tls: unknown): { tls?: native.RedisTls } {
   if (tls === undefined || tls === false) {
     return {}
   }
-  const all: Partial<Record<keyof RedisTlsOptions, unknown>> =
+  const all: { readonly [Name in 'ca' | 'cert' | 'key' | 'serverName']?: unknown } =
     tls === true ? {} : optionsOf('INVALID_OPTION', option, tls, ['ca', 'cert', 'key', 'serverName'])
   const { ca, cert, key, serverName } = all
   if ((cert === undefined) !== (key === undefined)) {

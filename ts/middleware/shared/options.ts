@@ -1,6 +1,5 @@
-import type { Blocked, Decision, Impossible, Refused } from '../../api/decision.js'
+import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
-import type { WaitOptions } from '../../api/wait.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
 import { isPolicyLike } from '../../policies/policy.js'
@@ -22,13 +21,13 @@ export interface MiddlewareLimiter<K = string, N extends string = string> extend
    * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than `maxWait` away.
    * Only `delay` needs it.
    */
-  wait?(key: K, options: WaitOptions<string>): Promise<Decision<N>>
+  readonly wait?: unknown
   /** Gives units of a decision back. Resolves to their number. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
 
 /** A decision that does not allow the request. */
-export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Impossible<N>
+export type NotAllowed<N extends string = string> = Extract<Decision<N>, { readonly allowed: false }>
 
 /** The body of a refusal: a text, or an object that is sent as JSON. Functions are excluded by their `bind`. */
 export type Message =

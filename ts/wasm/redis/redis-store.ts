@@ -3,7 +3,7 @@ import * as glue from '../../../wasm/redis-engine.js'
 import { compilePolicySet } from '../../backends/compile-policies.js'
 import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
 import { Batcher } from '../../backends/redis/batching/batcher.js'
-import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
+import type { StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
 import type { Duration } from '../../input/duration.js'
 import { checkCount, optionsOf, translated, trueOrFalse } from '../../input/options.js'
@@ -101,9 +101,12 @@ export class RedisStore extends BatchedStore {
   }
 
   /** Adds a listener for warnings. @returns A function that removes the listener. */
-  on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
+  on(
+    event: 'warning',
+    listener: (event: Extract<StoreEvents['warning'], { readonly code: 'POLICIES_DIFFER' }>) => void,
+  ): () => void {
     checkListener([...arguments], ['warning'])
-    return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
+    return this.#events.on(event, (warning) => listener(warning as Parameters<typeof listener>[0]))
   }
 
   /** The number of calls without an answer. */

@@ -8,7 +8,7 @@ import { clusterOptions, redisEndpointOf } from './endpoint.js'
 import { type MasterNodes, RedisKeyReader } from './key-reader.js'
 import type { RedisOptions } from './options.js'
 
-export type CommandLimiter = RateLimiter<string, string, object>
+export type CommandLimiter = RateLimiter
 
 /** A connection to Redis that can read keys and create limiters. */
 export class Connection {

@@ -31,7 +31,7 @@ The programs begin with these lines:
 /** The declarations that the mistakes use. */
 const PRELUDE = `import {
   calendarWindow, concurrency, fixedWindow, gcra, leakyBucket, MemoryStore, RateLimiter, RedisStore,
-  slidingCounter, slidingLog, slidingLogs, slidingWindow, tiers, tokenBucket,
+  slidingCounter, slidingLog, slidingWindow, tiers, tokenBucket,
 } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 

@@ -19,7 +19,11 @@ test('has a page for every entry point', () => {
 test('documents every export, and has no broken link', async () => {
   const typedoc = join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc')
   // The compiler's own errors are those of `npm run check`.
-  const run = promisify(execFile)(process.execPath, [typedoc, '--options', 'docs/typedoc.json', '--emit', 'none', '--skipErrorChecking'], { cwd: ROOT })
+  const run = promisify(execFile)(
+    process.execPath,
+    [typedoc, '--options', 'docs/typedoc.json', '--emit', 'none', '--skipErrorChecking'],
+    { cwd: ROOT },
+  )
   const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error)
   expect(stderr + stdout).toBe('')
 })

@@ -43,7 +43,9 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
       'binary',
       [name],
       (binary) =>
-        binary in commandLine.bin || binary in bundlers.devDependencies || isThere(join('node_modules', '.bin', binary)),
+        binary in commandLine.bin ||
+        binary in bundlers.devDependencies ||
+        isThere(join('node_modules', '.bin', binary)),
     ),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),

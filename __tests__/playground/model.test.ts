@@ -1,6 +1,11 @@
 /** The playground's own computations: traffic, bounds, worst times, addresses and code. */
 import fc from 'fast-check'
-import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName, functionOf } from '../../examples/playground/model/algorithms.js'
+import {
+  ALGORITHM_NAMES,
+  ALGORITHMS,
+  type AlgorithmName,
+  functionOf,
+} from '../../examples/playground/model/algorithms.js'
 import { codeOf } from '../../examples/playground/model/code.js'
 import { limitsText, typedLimits } from '../../examples/playground/model/fields.js'
 import { type Law, lawsOf } from '../../examples/playground/model/laws.js'

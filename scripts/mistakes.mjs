@@ -30,8 +30,7 @@ The programs begin with these lines:
 
 /** The declarations that the mistakes use. */
 const PRELUDE = `import {
-  calendarWindow, concurrency, fixedWindow, gcra, leakyBucket, MemoryStore, RateLimiter, RedisStore,
-  slidingCounter, slidingLog, slidingWindow, tiers, tokenBucket,
+${wrapped(Object.keys(tollgate))}
 } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 
@@ -93,6 +92,16 @@ if (mode === '--write' || mode === '--check') {
     console.log(`${call}\n    ${message.replaceAll('\n', '\n    ')}\n    compiler: ${compiled[index] ?? '-'}`)
     console.log(hint === undefined ? '' : `    !! does not name ${hint}\n`)
   })
+}
+
+/** The names in alphabetic order, in lines of at most 100 characters. */
+function wrapped(names) {
+  return [...names]
+    .sort((one, other) => one.localeCompare(other))
+    .reduce((text, name) => {
+      const line = text.slice(text.lastIndexOf('\n') + 1)
+      return `${text}${text === '' ? '  ' : line.length + name.length > 98 ? ',\n  ' : ', '}${name}`
+    }, '')
 }
 
 /** The first line of an answer; the last if the first only says that no signature fits. */

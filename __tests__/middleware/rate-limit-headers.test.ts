@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import fastify from 'fastify'
+import type { NotAllowed } from '../../ts/api/decision.js'
 import { type HeaderForm, rateLimitHeaders } from '../../ts/headers/index.js'
 import {
   concurrency,
@@ -17,7 +18,7 @@ import {
   tiers,
 } from '../../ts/index.js'
 import { withRateLimit } from '../../ts/middleware/fetch.js'
-import type { MiddlewareLimiter, NotAllowed } from '../../ts/middleware/shared/options.js'
+import type { MiddlewareLimiter } from '../../ts/middleware/shared/options.js'
 import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { anything, failureOf } from '../failure.js'

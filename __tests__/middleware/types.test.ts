@@ -3,6 +3,7 @@ import type { Request as ExpressRequest } from 'express'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Hono } from 'hono'
 import type { Context as KoaContext } from 'koa'
+import type { NotAllowed } from '../../ts/api/decision.js'
 import {
   type Decision,
   gcra,
@@ -17,7 +18,6 @@ import { type LimitedRequest, withRateLimit } from '../../ts/middleware/fetch.js
 import { rateLimit as forHono } from '../../ts/middleware/hono.js'
 import { rateLimit as forKoa } from '../../ts/middleware/koa.js'
 import { RateLimit as forHandler, RateLimitModule } from '../../ts/middleware/nest.js'
-import type { NotAllowed } from '../../ts/middleware/shared/options.js'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 

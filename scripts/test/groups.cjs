@@ -37,7 +37,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
-      'api/{bad-input,duration,events,limiter,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
+      'api/{bad-input,duration,events,limiter,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,failures,fetch,heap,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'fallback/{options,share}',

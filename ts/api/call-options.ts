@@ -1,6 +1,7 @@
 import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
+import type { TierOf } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
 
 /**
@@ -27,6 +28,20 @@ export interface OverrideOptions {
   /** As in {@link TakeOptions}. */
   readonly tag?: string
 }
+
+/** Options of a call that decides: with tiers they are required, and have the tier. */
+export type WithTier<P, O> = [TierOf<P>] extends [never] ? O : O & { readonly tier: TierOf<P> }
+
+/** The last arguments of a call that decides. */
+export type OptionArguments<P, O> = [TierOf<P>] extends [never] ? [options?: O] : [options: WithTier<P, O>]
+
+/** The last argument of a call whose units are an argument of their own. */
+export type TagArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
+
+/** The cost of a call, or its options. */
+export type CostArguments<P, Costs = never> = [TierOf<P>] extends [never]
+  ? [cost?: number | Costs | TakeOptions]
+  : [options: WithTier<P, TakeOptions>]
 
 /** The checked cost, tag and tier of a call. */
 export interface TakeArguments {

@@ -17,7 +17,7 @@ import type {
   WaitMethod,
 } from './availability.js'
 import type { BanOptions } from './ban.js'
-import type { OverrideOptions, TakeOptions } from './call-options.js'
+import type { CostArguments, OverrideOptions, TagArguments, TakeOptions, WithTier } from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
@@ -169,7 +169,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     (
       key: KeyOf<P>,
       units: number,
-      ...options: TierArguments<P>
+      ...options: TagArguments<P>
     ) => Promise<Decision<LimitNames<P>> & { readonly granted: number }>
   >
 
@@ -190,7 +190,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
       key: KeyOf<P>,
       ...units: [TierOf<P>] extends [never]
         ? [units?: number, options?: Pick<TakeOptions, 'tag'>]
-        : [units: number, ...options: TierArguments<P>]
+        : [units: number, ...options: TagArguments<P>]
     ) => Promise<number>
   >
 
@@ -379,18 +379,6 @@ export interface EmbeddedRateLimiter<P extends Enforced = Policy | Policies> ext
 }
 
 type SyncMethod<P> = TakesUnits<P, 'takeSync', (key: KeyOf<P>, ...cost: CostArguments<P>) => Decision<LimitNames<P>>>
-
-/** Options of a call that decides: with tiers they are required, and have the tier. */
-export type WithTier<P, O> = [TierOf<P>] extends [never] ? O : O & { readonly tier: TierOf<P> }
-
-/** The last arguments of a call that decides. */
-export type OptionArguments<P, O> = [TierOf<P>] extends [never] ? [options?: O] : [options: WithTier<P, O>]
-
-type TierArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
-
-type CostArguments<P, Costs = never> = [TierOf<P>] extends [never]
-  ? [cost?: number | Costs | TakeOptions]
-  : [options: WithTier<P, TakeOptions>]
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {

@@ -47,6 +47,11 @@ export type Waited = Allowed & { readonly waitedMs: number }
 /** The decision with `onTooLong: 'resolve'`: `allowed` tells whether the call got a slot. */
 export type WaitedOrRefused = Decision & { readonly waitedMs: number }
 
+/** A limiter that can wait, as only its type tells. */
+export interface WaitingLimiter {
+  wait(key: unknown, options: WaitOptions & { readonly tier?: string | undefined }): Promise<WaitedOrRefused>
+}
+
 /** The checked arguments of a wait. */
 export interface WaitCall {
   readonly cost: number

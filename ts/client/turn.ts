@@ -1,7 +1,7 @@
 import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
 import type { AcquireOptions, Permit, PermitSignal } from '../api/permit.js'
-import type { WaitedOrRefused, WaitOptions } from '../api/wait.js'
+import type { WaitingLimiter } from '../api/wait.js'
 import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
@@ -40,10 +40,6 @@ interface Taking {
   take(key: unknown, options: Options<TakeOptions>): Promise<Decision>
 }
 
-interface Waiting {
-  wait(key: unknown, options: Options<WaitOptions>): Promise<WaitedOrRefused>
-}
-
 interface Acquiring {
   acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit>
 }
@@ -59,7 +55,7 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
     return turnsByPermits(limiter as AnyLimiter & Acquiring, time)
   }
   if (policies.every(isRate)) {
-    return turnsBySlots(limiter as AnyLimiter & Waiting, giveBack)
+    return turnsBySlots(limiter as AnyLimiter & WaitingLimiter, giveBack)
   }
   const taking = limiter as AnyLimiter & Taking
   return async (request) => {
@@ -95,7 +91,7 @@ function turnsByPermits(limiter: Acquiring, time: WaitingTime): AskForTurn {
   }
 }
 
-function turnsBySlots(limiter: AnyLimiter & Waiting, giveBack: (decision: Decision) => void): AskForTurn {
+function turnsBySlots(limiter: AnyLimiter & WaitingLimiter, giveBack: (decision: Decision) => void): AskForTurn {
   return async (request) => {
     const { key, maxWaitMs, signal } = request
     const decision = await limiter.wait(key, {

@@ -4,14 +4,14 @@
  * @module tollgate/fastify
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import type { Decision } from '../api/decision.js'
+import type { Decision, NotAllowed } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount, invalid } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { mergedOptions } from './shared/merged-options.js'
 import { closeSignal, isClientGone, isReset, onEnd } from './shared/node-client.js'
 import { applyOutcome, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
-import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyFunction, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 import { errorForFramework } from './shared/store-failure.js'

@@ -3,11 +3,11 @@
  *
  * @module tollgate/fetch
  */
-import type { Decision } from '../api/decision.js'
+import type { Decision, NotAllowed } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyRequired, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'

@@ -4,10 +4,10 @@
  * @module tollgate/hono
  */
 import type { Context, MiddlewareHandler, Next } from 'hono'
-import type { Decision } from '../api/decision.js'
+import type { Decision, NotAllowed } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
-import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyRequired, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'

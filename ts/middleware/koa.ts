@@ -4,13 +4,13 @@
  * @module tollgate/koa
  */
 import type { Context, Middleware, Next } from 'koa'
-import type { Decision } from '../api/decision.js'
+import type { Decision, NotAllowed } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { closeSignal, isClientGone, isReset } from './shared/node-client.js'
 import { applyOutcome, currentReadBarrier, forwardedIn } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 import { errorForFramework } from './shared/store-failure.js'

@@ -3,11 +3,12 @@
  *
  * @module tollgate/socket.io
  */
+import type { NotAllowed } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { connectionSignal, isReset } from './shared/node-client.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
 import { CLIENT_GONE, messageText, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'

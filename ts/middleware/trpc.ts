@@ -5,10 +5,10 @@
  */
 import { TRPCError, type TRPCMiddlewareFunction } from '@trpc/server'
 import { getHTTPStatusCodeFromError } from '@trpc/server/http'
-import type { Decision } from '../api/decision.js'
+import type { Decision, NotAllowed } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
-import type { KeyRequired, NotAllowed } from './shared/options.js'
+import type { KeyRequired } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, messageText, refusalCodeOf } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'

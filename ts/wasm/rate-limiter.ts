@@ -16,15 +16,6 @@ export interface RedisRateLimiterOptions extends Omit<face.RedisRateLimiterOptio
   readonly store: RedisStore
 }
 
-/** The constructor of limiters. */
-export interface RateLimiterConstructor {
-  /** As for the `RateLimiter` of `tollgate`. @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION` */
-  new <const P extends Enforced>(policy: P, options?: face.RateLimiterOptions): face.EmbeddedRateLimiter<P>
-  /** A limiter for many processes. It has no `takeSync`. */
-  new <const P extends Enforced>(policy: P, options: RedisRateLimiterOptions): face.RateLimiter<P>
-  readonly prototype: RateLimiter
-}
-
 // The cast adds the names in decisions: the policy's type has them, the engine's answer does not.
 /** Limits how much each key may do: see the interface of the same name in `tollgate`. */
 export const RateLimiter = class RateLimiter extends Limiter {
@@ -32,7 +23,13 @@ export const RateLimiter = class RateLimiter extends Limiter {
     checkLimiterCount(arguments.length)
     super(policy, options, ownStore)
   }
-} as unknown as RateLimiterConstructor
+} as unknown as {
+  /** As for the `RateLimiter` of `tollgate`. @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION` */
+  new <const P extends Enforced>(policy: P, options?: face.RateLimiterOptions): face.EmbeddedRateLimiter<P>
+  /** A limiter for many processes. It has no `takeSync`. */
+  new <const P extends Enforced>(policy: P, options: RedisRateLimiterOptions): face.RateLimiter<P>
+  readonly prototype: RateLimiter
+}
 
 function ownStore(url: string | undefined): OwnedStore {
   if (url !== undefined) {

@@ -1,5 +1,5 @@
 import { type ExecutionContext, HttpException, HttpStatus } from '@nestjs/common'
-import type { NotAllowed } from '../shared/options.js'
+import type { NotAllowed } from '../../api/decision.js'
 import type { OwnResponse } from '../shared/responses.js'
 import { responseIn } from './contexts.js'
 

@@ -1,12 +1,6 @@
 import type { ExecutionContext, FactoryProvider, ModuleMetadata } from '@nestjs/common'
-import type {
-  Awaitable,
-  KeyFunction,
-  KeyOrAddress,
-  MiddlewareLimiter,
-  NotAllowed,
-  RateLimitOptions,
-} from '../shared/options.js'
+import type { NotAllowed } from '../../api/decision.js'
+import type { Awaitable, KeyFunction, KeyOrAddress, MiddlewareLimiter, RateLimitOptions } from '../shared/options.js'
 
 /** The arguments of users' functions. */
 export type NestArgs = [context: ExecutionContext]

@@ -1,4 +1,4 @@
-import type { Decision } from '../../api/decision.js'
+import type { Decision, NotAllowed } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
@@ -25,9 +25,6 @@ export interface MiddlewareLimiter<K = string, N extends string = string> extend
   /** Gives units of a decision back. Resolves to their number. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
-
-/** A decision that does not allow the request. */
-export type NotAllowed<N extends string = string> = Extract<Decision<N>, { readonly allowed: false }>
 
 /** The body of a refusal: a text, or an object that is sent as JSON. Functions are excluded by their `bind`. */
 export type Message =

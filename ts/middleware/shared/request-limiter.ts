@@ -1,6 +1,6 @@
-import type { Decision } from '../../api/decision.js'
+import type { Decision, NotAllowed } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
-import type { AbortSignalLike, WaitOptions } from '../../api/wait.js'
+import type { AbortSignalLike, WaitingLimiter } from '../../api/wait.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
 import { isCountedAgain } from './counted-requests.js'
@@ -15,7 +15,6 @@ import {
   type HeaderForm,
   type InvalidInputAnswer,
   type Message,
-  type NotAllowed,
   type RequestEnd,
 } from './options.js'
 import {
@@ -74,11 +73,6 @@ export type RequestOutcome =
 const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 
 const GONE: RequestOutcome = { kind: 'gone' }
-
-/** A limiter that can wait, which only the limiter's type tells. */
-interface Waiting {
-  wait(key: unknown, options: WaitOptions & { readonly tier?: string }): Promise<Decision>
-}
 
 /** The part of a middleware without a framework, which calls {@link check}, writes headers, and acts on the outcome. */
 export class RequestLimiter<A extends readonly unknown[]> {
@@ -266,7 +260,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     const options = { cost, maxWait, onTooLong: 'resolve', signal, ...(tier !== undefined && { tier }) } as const
     try {
       // Checked with the options.
-      return await (limiter as Waiting).wait(key, options)
+      return await (limiter as WaitingLimiter).wait(key, options)
     } catch (error) {
       if (TollgateError.is(error) && error.code === 'ABORTED') {
         return undefined

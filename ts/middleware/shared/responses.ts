@@ -1,5 +1,5 @@
-import type { Decision } from '../../api/decision.js'
-import type { InvalidInputAnswer, Message, NotAllowed } from './options.js'
+import type { Decision, NotAllowed } from '../../api/decision.js'
+import type { InvalidInputAnswer, Message } from './options.js'
 
 /** A response of the middleware itself. */
 export interface OwnResponse {

@@ -22,5 +22,6 @@ if (args.includes('--release')) {
   const flags = remapped.filter((flag) => !/\s/.test(flag))
   env.RUSTFLAGS = [process.env.RUSTFLAGS, ...flags].filter(Boolean).join(' ')
 }
-const words = ['build', '--platform', '--js', 'native.js', '--dts', 'native.d.ts', ...args]
+const folder = args.includes('--output-dir') ? [] : ['--output-dir', 'generated']
+const words = ['build', '--platform', ...folder, '--js', 'native.js', '--dts', 'native.d.ts', ...args]
 process.exitCode = spawnSync(process.execPath, [NAPI, ...words], { cwd: ROOT, env, stdio: 'inherit' }).status ?? 1

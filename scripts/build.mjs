@@ -32,20 +32,24 @@ const PARTS = {
   native: {
     title: 'the addon',
     sources: [...ENGINE, 'scripts/build-native.mjs'],
-    results: () => readdirSync(ROOT).filter((name) => /^tollgate\..*\.node$/.test(name)),
+    results: () =>
+      readdirSync(join(ROOT, 'generated'))
+        .filter((name) => /^tollgate\..*\.node$/.test(name))
+        .map((name) => `generated/${name}`),
     make: (profile) => run(`npm run --silent build:native${profile === 'release' ? '' : ':dev'}`),
   },
   wasm: {
     title: 'WebAssembly',
     sources: [...ENGINE, 'scripts/wasm'],
-    results: () => ['wasm/tollgate.wasm', 'wasm/redis.wasm', 'wasm/inlined.js', 'wasm/redis-inlined.js'],
+    results: () =>
+      ['tollgate.wasm', 'redis.wasm', 'inlined.js', 'redis-inlined.js'].map((name) => `generated/wasm/${name}`),
     make: () => run('npm run --silent build:wasm'),
   },
   ts: {
     title: 'dist/',
     // WebAssembly is bundled if it has been built.
     sources: [
-      ...['ts', 'wasm', 'native.js', 'native.d.ts', 'package.json'],
+      ...['ts', 'generated', 'package.json'],
       ...['scripts/bundle.mjs', 'scripts/declarations.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
     ],
     results: () => ['dist/index.js', 'dist/cli/main.js'],

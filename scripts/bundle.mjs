@@ -19,6 +19,8 @@ import { bundledLicenses } from './third-party.mjs'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCES = join(ROOT, 'ts')
 const DIST = join(ROOT, 'dist')
+/** The loader of the addon. */
+const NATIVE = 'generated/native.js'
 const CLI = 'cli/main'
 /** Chosen by a variable of the environment, so that no module imports it. */
 const ENGINE = 'wasm/engine/engine'
@@ -51,7 +53,7 @@ function outside(outfile) {
       onResolve({ filter: /^\.\.?\// }, ({ path, resolveDir }) => {
         const file = resolve(resolveDir, path)
         const isPackage = resolveDir.includes('node_modules')
-        const isBundled = isPackage || moduleOf(file) !== undefined || file === join(ROOT, 'native.js')
+        const isBundled = isPackage || moduleOf(file) !== undefined || file === join(ROOT, NATIVE)
         return isBundled ? undefined : external(file)
       })
       onResolve({ filter: /^[^./]/ }, ({ path, importer }) =>
@@ -129,8 +131,8 @@ async function analyse() {
 
 /** Whether a module or one that it imports loads the addon. */
 function needsAddon(module, imports, seen = new Set()) {
-  if (module === 'native.js' || seen.has(module)) {
-    return module === 'native.js'
+  if (module === NATIVE || seen.has(module)) {
+    return module === NATIVE
   }
   seen.add(module)
   return (imports.get(module) ?? []).some((next) => needsAddon(next, imports, seen))

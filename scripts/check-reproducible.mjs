@@ -44,9 +44,11 @@ function build(folder, cargo) {
   const options = { cwd: folder, env: { ...process.env, CARGO_HOME: cargo }, stdio: 'inherit' }
   execFileSync(process.execPath, ['scripts/build-native.mjs', '--release'], options)
   execFileSync(process.execPath, ['scripts/wasm/build.mjs'], options)
-  const addons = readdirSync(folder).filter((name) => name.endsWith('.node'))
-  const modules = readdirSync(join(folder, 'wasm')).map((name) => `wasm/${name}`)
-  return Object.fromEntries([...addons, ...modules].map((name) => [name, readFileSync(join(folder, name))]))
+  const addons = readdirSync(join(folder, 'generated')).filter((name) => name.endsWith('.node'))
+  const modules = readdirSync(join(folder, 'generated', 'wasm')).map((name) => `wasm/${name}`)
+  return Object.fromEntries(
+    [...addons, ...modules].map((name) => [name, readFileSync(join(folder, 'generated', name))]),
+  )
 }
 
 /** Another folder with the same downloads. */

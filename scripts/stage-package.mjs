@@ -5,7 +5,7 @@
  *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete] [--repository URL]
  *
  * --out         an empty or new output folder; default: stage/
- * --addons      the folder of the *.node files; default: the root of the repository
+ * --addons      the folder of the *.node files; default: generated/
  * --complete    fails unless every platform's addon exists. A release needs it: otherwise it could
  *               publish a package that cannot be loaded on some platform
  * --repository  the URL of the sources, such as https://github.com/OWNER/NAME; default: that of package.json.
@@ -44,7 +44,7 @@ const NOT_PUBLISHED = ['scripts', 'devDependencies', 'napi']
 const { values: options } = parseArgs({
   options: {
     out: { type: 'string', default: join(ROOT, 'stage') },
-    addons: { type: 'string', default: ROOT },
+    addons: { type: 'string', default: join(ROOT, 'generated') },
     complete: { type: 'boolean', default: false },
     repository: { type: 'string' },
   },

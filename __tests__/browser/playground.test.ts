@@ -39,7 +39,7 @@ async function open(visit?: Visit): Promise<Page> {
 test('the engine of the playground is built without its Redis code', () => {
   const built = createRequire(__filename)
   const hasModule = (name: string) => {
-    const { deflated } = built(`../../wasm/${name}.js`) as { deflated: string }
+    const { deflated } = built(`../../generated/wasm/${name}.js`) as { deflated: string }
     return worker.includes(deflated.slice(50_000, 51_000))
   }
   const worker = readFileSync(join(site.folder, 'worker.js'), 'latin1')

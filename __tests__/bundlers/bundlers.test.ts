@@ -104,10 +104,10 @@ test('nft finds the addon and all other files', async () => {
       ),
       ...[
         'dist/wasm/engine.js',
-        'wasm/engine.js',
-        'wasm/inlined.js',
-        'wasm/redis-engine.js',
-        'wasm/redis-inlined.js',
+        'generated/wasm/engine.js',
+        'generated/wasm/inlined.js',
+        'generated/wasm/redis-engine.js',
+        'generated/wasm/redis-inlined.js',
       ].map((file) => `node_modules/${MAIN}/${file}`),
       ...['package.json', `${release.platform.name.replace('-', '.')}.node`].map(
         (file) => `node_modules/${release.platform.name}/${file}`,

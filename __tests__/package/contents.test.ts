@@ -15,8 +15,11 @@ afterAll(() => release.remove())
 describe('the main package', () => {
   test('has the bundles, the declarations and the documents, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json', 'sbom.cdx.json']
-    const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
-    engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
+    const engine = ['', 'redis-'].flatMap((prefix) => [
+      `generated/wasm/${prefix}engine.js`,
+      `generated/wasm/${prefix}inlined.js`,
+    ])
+    engine.push('generated/wasm/tollgate.wasm', 'generated/wasm/redis.wasm')
     const bundles = ['compile', 'web', 'embedded', 'embedded.workerd', 'redis', 'redis.workerd'].map(
       (name) => `dist/wasm/${name}.mjs`,
     )
@@ -102,8 +105,8 @@ describe('the main package', () => {
     expect([...new Set(imported)].sort()).toEqual([
       '#wasm/embedded',
       '#wasm/redis',
-      '../../wasm/engine.js',
-      '../../wasm/redis-engine.js',
+      '../../generated/wasm/engine.js',
+      '../../generated/wasm/redis-engine.js',
     ])
   })
 

@@ -113,17 +113,7 @@ const PACKED = join(ROOT, 'target', 'packed')
 
 /** All that the packages contain, or that decides their contents. */
 const SOURCES = [
-  ...[
-    'dist',
-    'native.js',
-    'native.d.ts',
-    'npm',
-    'wasm',
-    'package.json',
-    'package-lock.json',
-    'Cargo.toml',
-    'Cargo.lock',
-  ],
+  ...['dist', 'generated/wasm', 'npm', 'package.json', 'package-lock.json', 'Cargo.toml', 'Cargo.lock'],
   ...['README.md', 'CHANGELOG.md', 'LICENSE', 'scripts', 'examples/playground'],
 ]
 
@@ -132,7 +122,9 @@ const PACKING_MS = 300_000
 
 /** The folder of the staged folders and the tarballs. The first test that needs it packs. */
 async function packedOnce(): Promise<string> {
-  const addons = readdirSync(ROOT).filter((name) => name.endsWith('.node'))
+  const addons = readdirSync(join(ROOT, 'generated'))
+    .filter((name) => name.endsWith('.node'))
+    .map((name) => `generated/${name}`)
   const script = `import { fingerprint } from './scripts/content.mjs'; console.log(fingerprint(process.argv.slice(1)))`
   const words = ['--input-type=module', '--eval', script, ...SOURCES, ...addons]
   const folder = join(PACKED, (await run('node', words)).trim())

@@ -79,9 +79,8 @@ const LINES: Readonly<Record<string, readonly (readonly [after: string, added: s
 
 /** The folders and files that the addon and `dist/` are built from. */
 const SOURCES = [
-  ...['src', 'lua', 'ts', 'scripts', 'wasm', 'tests/benches', 'tests/engine', '.cargo'],
+  ...['src', 'lua', 'ts', 'scripts', 'generated', 'tests/benches', 'tests/engine', '.cargo'],
   ...['Cargo.toml', 'Cargo.lock', 'scripts/build.rs', 'package.json'],
-  ...['native.js', 'native.d.ts'],
 ]
 
 let folder: string

@@ -90,7 +90,7 @@ export async function worker(names: readonly string[] = EMBEDDED) {
   })
   const { Instance } = WebAssembly
   const modules = ['tollgate.wasm', 'redis.wasm'].map(async (file) => {
-    return [file, await WebAssembly.compile(readFileSync(join(ROOT, 'wasm', file)))] as const
+    return [file, await WebAssembly.compile(readFileSync(join(ROOT, 'generated', 'wasm', file)))] as const
   })
   const compiled = Object.fromEntries(await Promise.all(modules))
   const { text, imported } = await bundled(['workerd'], names)

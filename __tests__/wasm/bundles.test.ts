@@ -37,7 +37,7 @@ const EXPECTED = [['allowed', 'allowed-last', 'refused'], 2_800_000, true, true,
 test('browsers and Deno need nothing but the bundle', async () => {
   const { context, imported } = await browser()
   // A bundle that does not use Redis leaves the Redis code out.
-  expect(imported).toEqual(['wasm/inlined.js'])
+  expect(imported).toEqual(['generated/wasm/inlined.js'])
   expect(await resultOf(context)).toEqual(EXPECTED)
 })
 

@@ -15,7 +15,7 @@ const { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError } = wasm
 const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
 
 test('the module is smaller than 56 kB, compressed', () => {
-  const module = readFileSync(join(__dirname, '..', '..', 'wasm', 'tollgate.wasm'))
+  const module = readFileSync(join(__dirname, '..', '..', 'generated', 'wasm', 'tollgate.wasm'))
   // Without the sources of the standard library it is larger: `rustup component add rust-src`.
   expect(gzipSync(module, { level: 9 }).length).toBeLessThan(56_000)
 })

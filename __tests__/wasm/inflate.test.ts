@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { deflateRawSync, constants as z } from 'node:zlib'
+import { deflated, size } from '../../generated/wasm/inlined.js'
 import { inflate } from '../../ts/wasm/engine/inflate.js'
-import { deflated, size } from '../../wasm/inlined.js'
 
 const random = (length: number, values: number) => {
   let state = 1
@@ -36,7 +36,7 @@ describe.each(Object.entries(CONTENTS))('%s', (_, content) => {
 })
 
 test('the inlined engine is the module that workerd imports', () => {
-  const module = readFileSync(join(__dirname, '..', '..', 'wasm', 'tollgate.wasm'))
+  const module = readFileSync(join(__dirname, '..', '..', 'generated', 'wasm', 'tollgate.wasm'))
   expect(size).toBe(module.length)
   expect(Buffer.compare(inflate(Buffer.from(deflated, 'base64'), size), module)).toBe(0)
 })

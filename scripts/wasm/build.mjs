@@ -17,7 +17,7 @@ import { TARGET, toolchain } from './toolchain.mjs'
 const HERE = dirname(fileURLToPath(import.meta.url))
 const ROOT = join(HERE, '..', '..')
 const WORK = join(ROOT, 'target', 'wasm')
-const OUT = join(ROOT, 'wasm')
+const OUT = join(ROOT, 'generated', 'wasm')
 
 /** The cache that all clones share: the toolchain and wasm-bindgen's generator. */
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'tollgate-wasm')

@@ -2,10 +2,10 @@
 // Cloudflare's Workers. Each piece of code is in one file:
 //
 // - dist/wasm/web.mjs: the entry point of all of these platforms
-// - embedded.mjs, redis.mjs: the compiled engine, and the one for Redis, from their texts in wasm/; bundlers
+// - embedded.mjs, redis.mjs: the compiled engine, and the one for Redis, from their texts in generated/wasm/; bundlers
 //   leave the latter out of a program without `RedisStore`
 // - compile.mjs: what these two share
-// - wasm/engine.js, wasm/redis-engine.js and the texts: the same files as for Node.js
+// - engine.js, redis-engine.js and the texts in generated/wasm/: the same files as for Node.js
 // - embedded.workerd.mjs, redis.workerd.mjs: the same for Workers, which import WebAssembly and compile nothing
 //
 // `imports` of package.json chooses between the last pairs, by the condition `workerd`.
@@ -40,11 +40,13 @@ const apart = {
     )
     build.onResolve({ filter: /\/compile\.js$/ }, () => external('./compile.mjs'))
     // Relative to the output.
-    build.onResolve({ filter: /\/wasm\/[\w-]+\.(js|wasm)$/ }, ({ path }) => external(`../../wasm/${basename(path)}`))
+    build.onResolve({ filter: /\/wasm\/[\w-]+\.(js|wasm)$/ }, ({ path }) =>
+      external(`../../generated/wasm/${basename(path)}`),
+    )
   },
 }
 
-if (!existsSync(join(ROOT, 'wasm', 'inlined.js'))) {
+if (!existsSync(join(ROOT, 'generated', 'wasm', 'inlined.js'))) {
   console.log('WebAssembly is not built: dist/ is without it')
   process.exit()
 }

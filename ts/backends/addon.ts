@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import type * as native from '../../native.js'
+import type * as native from '../../generated/native.js'
 import type { Engine } from './engine.js'
 
 /** The platforms with a prebuilt package, by the suffix of its name. `npm/` has their manifests. */
@@ -77,7 +77,7 @@ function loadAddon(): typeof native | undefined {
       return undefined
     }
     // Not an import: the failure of an import cannot be caught.
-    return require('../../native.js') as typeof native
+    return require('../../generated/native.js') as typeof native
   } catch (error) {
     if (error instanceof RangeError) {
       throw error
@@ -177,7 +177,7 @@ function isInOtherBundle(): boolean {
 
 /** Whether one of the loader's two places has an addon. */
 function isInstalled(name: string): boolean {
-  return [`../tollgate.${name}.node`, `tollgate-${name}`].some((place) => {
+  return [`../generated/tollgate.${name}.node`, `tollgate-${name}`].some((place) => {
     try {
       // Not this module's own `require`: bundlers warn about names that they cannot resolve.
       return createRequire(__filename).resolve(place) !== ''

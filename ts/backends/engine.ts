@@ -1,4 +1,4 @@
-import type * as native from '../../native.js'
+import type * as native from '../../generated/native.js'
 
 /** The engine of embedded stores: the addon (`ts/backends/addon.ts`), or WebAssembly (`ts/wasm/engine/engine.ts`). */
 export interface Engine {

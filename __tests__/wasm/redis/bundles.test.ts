@@ -49,7 +49,7 @@ const EXPECTED = [['allowed', 'allowed-last', 'refused', 'allowed'], ['STORE_TIM
 
 test('browsers and Deno', async () => {
   const { context, imported } = await browser(NAMES)
-  expect(imported).toEqual(['wasm/inlined.js', 'wasm/redis-inlined.js'])
+  expect(imported).toEqual(['generated/wasm/inlined.js', 'generated/wasm/redis-inlined.js'])
   expect(await resultOf(context)).toEqual(EXPECTED)
 })
 

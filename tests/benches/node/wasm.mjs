@@ -101,8 +101,8 @@ export async function run(pace) {
 /** Sizes in bytes, plain and gzipped. */
 function sizes() {
   const files = {
-    'the engine, for workerd': 'wasm/tollgate.wasm',
-    'the engine as text, for the web': 'wasm/inlined.js',
+    'the engine, for workerd': 'generated/wasm/tollgate.wasm',
+    'the engine as text, for the web': 'generated/wasm/inlined.js',
     'the code around it, for both': 'dist/wasm/web.mjs',
   }
   return Object.entries(files).map(([name, file]) => {

@@ -36,7 +36,7 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     pub(crate) fn load() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wasm/tollgate.wasm");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../generated/wasm/tollgate.wasm");
         let bytes = std::fs::read(&path).expect("npm run build:wasm has built the module");
         let engine = Engine::default();
         let module = Module::new(&engine, &bytes[..]).expect("the module is valid");

@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type * as native from '../../../native.js'
+import type * as native from '../../../generated/native.js'
 import { TollgateError } from '../../api/error.js'
 import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'

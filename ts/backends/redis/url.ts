@@ -1,4 +1,4 @@
-import type * as native from '../../../native.js'
+import type * as native from '../../../generated/native.js'
 import { TollgateError } from '../../api/error.js'
 import { CLIENT_ADVICE } from '../../api/limiter-options.js'
 

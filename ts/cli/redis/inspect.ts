@@ -1,4 +1,4 @@
-import type * as native from '../../../native.js'
+import type * as native from '../../../generated/native.js'
 import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { GLOBAL } from '../../policies/key-dimension.js'

@@ -1,4 +1,4 @@
-import type * as native from '../../../native.js'
+import type * as native from '../../../generated/native.js'
 import { formatDuration, formatShare } from '../format.js'
 import type { Connection } from './connect/connection.js'
 

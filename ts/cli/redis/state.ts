@@ -1,4 +1,4 @@
-import type * as native from '../../../native.js'
+import type * as native from '../../../generated/native.js'
 import { POLICY_KINDS } from '../../backends/protocol.js'
 import type { OverrideNumbers } from '../../policies/definition.js'
 import { ALGORITHMS, algorithmOf, type Policy } from '../../policies/policy.js'

@@ -1,4 +1,4 @@
-import * as glue from '../../../wasm/engine.js'
+import * as glue from '../../../generated/wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
 import { FAILURE_CODES } from '../../backends/protocol.js'
 import { ElapsedClock } from '../../platform/elapsed-clock.js'

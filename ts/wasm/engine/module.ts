@@ -1,4 +1,4 @@
-import { deflated, size } from '../../../wasm/inlined.js'
+import { deflated, size } from '../../../generated/wasm/inlined.js'
 import { compile } from './compile.js'
 
 /**

@@ -1,5 +1,5 @@
 // Replaces module.ts in the bundle for workerd, which compiles modules only when a Worker
 // is deployed.
-import module from '../../../wasm/tollgate.wasm'
+import module from '../../../generated/wasm/tollgate.wasm'
 
 export { module }

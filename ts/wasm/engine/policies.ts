@@ -1,4 +1,4 @@
-import * as glue from '../../../wasm/engine.js'
+import * as glue from '../../../generated/wasm/engine.js'
 import type { Engine } from '../../backends/engine.js'
 import { buildPolicySet, EncodedPolicy, EncodedPolicySet } from './builder.js'
 import { isTimeZone } from './host.js'

@@ -1,4 +1,4 @@
-import * as glue from '../../../wasm/engine.js'
+import * as glue from '../../../generated/wasm/engine.js'
 import * as host from './host.js'
 import { module } from './module.js'
 import { Scratch } from './scratch.js'

@@ -1,5 +1,5 @@
-import type { WasmRedisLimiter } from '../../../wasm/redis-engine.js'
-import * as glue from '../../../wasm/redis-engine.js'
+import type { WasmRedisLimiter } from '../../../generated/wasm/redis-engine.js'
+import * as glue from '../../../generated/wasm/redis-engine.js'
 import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
 import { FAILURE_CODES } from '../../backends/protocol.js'
 import { buildOverrides, buildPolicySet } from '../engine/builder.js'

@@ -1,5 +1,5 @@
-import type { WasmFlush } from '../../../wasm/redis-engine.js'
-import * as glue from '../../../wasm/redis-engine.js'
+import type { WasmFlush } from '../../../generated/wasm/redis-engine.js'
+import * as glue from '../../../generated/wasm/redis-engine.js'
 import type { FlushResponses } from '../../backends/redis/batching/response-decoder.js'
 import { timers } from '../../platform/timers.js'
 import type { CallBuffer } from './call-buffer.js'

@@ -1,4 +1,4 @@
 // Replaces module.ts in the bundle for workerd.
-import module from '../../../wasm/redis.wasm'
+import module from '../../../generated/wasm/redis.wasm'
 
 export const moduleOf = () => module

@@ -1,5 +1,5 @@
-import type * as native from '../../../native.js'
-import * as glue from '../../../wasm/redis-engine.js'
+import type * as native from '../../../generated/native.js'
+import * as glue from '../../../generated/wasm/redis-engine.js'
 import { compilePolicySet } from '../../backends/compile-policies.js'
 import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
 import { Batcher } from '../../backends/redis/batching/batcher.js'

@@ -1,4 +1,4 @@
-import type { WasmFlush } from '../../../wasm/redis-engine.js'
+import type { WasmFlush } from '../../../generated/wasm/redis-engine.js'
 import { timers } from '../../platform/timers.js'
 import type { ScriptRunner } from './clients.js'
 import type { RedisEngine } from './start.js'

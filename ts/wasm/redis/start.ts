@@ -1,4 +1,4 @@
-import * as glue from '../../../wasm/redis-engine.js'
+import * as glue from '../../../generated/wasm/redis-engine.js'
 import * as host from '../engine/host.js'
 import { checkRandom } from '../engine/random.js'
 import { Scratch } from '../engine/scratch.js'

@@ -1,4 +1,4 @@
-import type * as native from '../../../../native.js'
+import type * as native from '../../../../generated/native.js'
 import type { Decision } from '../../../api/decision.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'

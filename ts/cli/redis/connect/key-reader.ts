@@ -1,4 +1,4 @@
-import type * as native from '../../../../native.js'
+import type * as native from '../../../../generated/native.js'
 import { NativeInspector } from '../../../backends/addon.js'
 import type { RedisStoreOptions } from '../../../backends/redis/options.js'
 import { targetOf } from '../../../backends/redis/target.js'

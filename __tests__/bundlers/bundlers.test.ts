@@ -178,7 +178,7 @@ describe('a bundle of a part of the package', () => {
     expect(native).toEqual(expect.arrayContaining(['/dist/core.js', '/dist/index.js']))
     expect(native.filter((file) => file.includes('wasm'))).toEqual([])
     const wasm = await filesOf("import { RateLimiter } from 'tollgate/wasm'; console.log(RateLimiter)")
-    expect(wasm).toContain('/wasm/inlined.js')
+    expect(wasm).toContain('/generated/wasm/inlined.js')
     expect(wasm).not.toContain('/dist/core.js')
   })
 })

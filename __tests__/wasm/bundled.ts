@@ -57,7 +57,7 @@ async function bundled(
   const made = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs))
   const text = outputFiles.map((file) => file.text).join('')
   const used = made.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([input]) => input)
-  return { text, imported: used.filter((input) => /^compiled:|^wasm\/[\w-]+\.js$/.test(input)).sort() }
+  return { text, imported: used.filter((input) => /^compiled:|^generated\/wasm\/[\w-]+\.js$/.test(input)).sort() }
 }
 
 /** A browser, or Deno, that has loaded a program. */

@@ -10,8 +10,8 @@ import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, PolicyIn, WithoutTiers } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
 import type { TokenBucketPolicy } from '../policies/token-bucket.js'
-import type { OptionArguments, WithTier } from './call-options.js'
-import type { Decision } from './decision.js'
+import type { OptionArguments } from './call-options.js'
+import type { Allowed, Decision } from './decision.js'
 import type { AcquireOptions, Permit } from './permit.js'
 import type { Reservation, ReserveOptions, Settlement } from './reservation.js'
 import type { WaitOptions } from './wait.js'
@@ -58,13 +58,10 @@ type IsRate<P> = [PolicyIn<P>] extends [RatePolicy] ? true : false
 export type WaitMethod<P> = Either<
   P,
   IsRate<P>,
-  {
-    (
-      key: KeyOf<P>,
-      ...options: OptionArguments<P, WaitOptions & { readonly onTooLong?: 'reject' }>
-    ): Promise<Extract<Decision<LimitNames<P>>, { readonly allowed: true }> & { readonly waitedMs: number }>
-    (key: KeyOf<P>, options: WithTier<P, WaitOptions>): Promise<Decision<LimitNames<P>> & { readonly waitedMs: number }>
-  },
+  <R extends 'reject' | 'resolve' = 'reject'>(
+    key: KeyOf<P>,
+    ...options: OptionArguments<P, WaitOptions & { readonly onTooLong?: R }>
+  ) => Promise<([R] extends ['reject'] ? Allowed<LimitNames<P>> : Decision<LimitNames<P>>) & { readonly waitedMs: number }>,
   `wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill: use ${UsesConcurrency<P> extends true ? 'acquire(key, { maxWait })' : 'one of these, or take(key)'}`
 >
 

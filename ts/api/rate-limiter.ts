@@ -115,7 +115,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   readonly prefix: string | undefined
 
   /** Only a type, by which TypeScript infers `P` of a generic function. No limiter has the property. */
-  readonly [ENFORCED]?: P
+  readonly [ENFORCED]?: P | undefined
 
   /** Where its counts are: in this process, or in Redis for all processes. */
   readonly storeKind: 'embedded' | 'redis'

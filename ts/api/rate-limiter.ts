@@ -250,7 +250,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   readonly reserve: ReserveMethod<P>
 
   /**
-   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store.
+   * `commit` of a {@link Reservation}, for one of any process with the same policies, prefix and store.
    *
    * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
    * `INVALID_COST`, and with the errors of every call on the store.

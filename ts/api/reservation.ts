@@ -134,7 +134,7 @@ type Renewal =
  * The result of `commit`, `cancel` and `settle`.
  *
  * @example
- * const settlement = await reservation.commit(3_100)
+ * const settlement: Settlement = await limiter.settle(id, 3_100)
  * if (!settlement.settled) console.log(settlement.reason)
  */
 export type Settlement =

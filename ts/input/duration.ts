@@ -6,6 +6,9 @@ import { invalid } from './options.js'
  * A duration: a string with a unit, such as `'500ms'`, `'1.5m'` or `'10 minutes'`, or a number of milliseconds
  * from 1 on. Fractions are exact down to a microsecond. A day is 24 hours. A bare whole number below 1,000 may
  * have been meant as seconds: the process emits the warning `TOLLGATE_SHORT_DURATION`, once for each option.
+ *
+ * @example
+ * const durations: Duration[] = ['500ms', '1.5m', '10 minutes', 1_000]
  */
 export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 

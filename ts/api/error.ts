@@ -42,7 +42,7 @@ export type TollgateErrorCode =
   | 'ATTEMPT_TIMEOUT'
   | 'ABORTED'
 
-/** The details of a {@link TollgateError}, besides code and message. */
+/** The details of a {@link TollgateError}, besides code and message. @inline */
 interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
   readonly charged?: boolean | 'unknown'

@@ -15,10 +15,10 @@ export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWo
 /** The longest wait of a call, in milliseconds: an hour. */
 export const MAX_WAIT_MS = 3_600_000
 
-/** The units of a {@link Duration}. */
+/** The units of a {@link Duration}. @inline */
 type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
 
-/** The units of a {@link Duration}, as words. */
+/** The units of a {@link Duration}, as words. @inline */
 type DurationWord =
   | 'millisecond'
   | 'milliseconds'

@@ -3,7 +3,7 @@ import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** The named calendar windows. A week begins on Monday (ISO 8601). */
+/** The named calendar windows. A week begins on Monday (ISO 8601). @inline */
 type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
 
 /**

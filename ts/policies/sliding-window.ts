@@ -17,7 +17,7 @@ export interface SlidingWindowPolicy {
   readonly layout: SlidingWindowLayout
 }
 
-/** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. */
+/** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. @inline */
 type SlidingWindowLayout = 'list' | 'hash'
 
 /**

@@ -19,7 +19,7 @@ export interface TokenBucketPolicy<M extends RefillMode = RefillMode> {
   readonly debt: number
 }
 
-/** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. */
+/** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. @inline */
 type RefillMode = 'continuous' | 'interval'
 
 /**

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { complaintsAbout } from './compile.js'
-import { type Block, ROOT } from './pages.js'
+import { type Block, pages, ROOT } from './pages.js'
 
 /** The sources of the entry points, by the name that programs import. */
 const ENTRIES: Readonly<Record<string, string>> = { tollgate: 'ts/index.ts', 'tollgate/headers': 'ts/headers/index.ts' }
@@ -91,4 +91,12 @@ test('all examples compile', () => {
   const complaints = complaintsAbout(blocks)
   expect(complaints.filter((complaint) => !complaint.startsWith('tollgate planted'))).toEqual([])
   expect(complaints).toEqual([expect.stringMatching(/^tollgate planted 1:2 TS2561: .*'perod'/)])
+})
+
+test('types that migrating.md calls removed are not exported', () => {
+  const text = pages.find(({ path }) => path === 'docs/migrating.md')?.text ?? ''
+  const [, table = ''] = /^These types are no longer exported\..*\n\n((?:\|.*\n)+)/m.exec(text) ?? []
+  const removed = table.split('\n').flatMap((row) => row.split('|')[1]?.match(/(?<=`)[A-Z]\w+(?=`)/g) ?? [])
+  expect(removed.length).toBeGreaterThan(50)
+  expect(exported.map(({ name }) => name).filter((name) => removed.includes(name))).toEqual([])
 })

@@ -55,9 +55,9 @@ function tryCommandLine(consumer) {
   const output = execFileSync(process.execPath, [program, ...words], { cwd: consumer, encoding: 'utf8' })
   const [{ requests, refused }] = JSON.parse(output).policies
   if (requests !== 2 || refused !== 1) {
-    throw new Error(`tollgate simulate printed ${output}`)
+    throw new Error(`tollgate-cli simulate printed ${output}`)
   }
-  console.log('tollgate simulate: correct')
+  console.log('tollgate-cli simulate: correct')
 }
 
 /** The main package and the command line are required, the others are optional, as in its published manifest. */

@@ -1,4 +1,4 @@
-/** `tollgate demo`: real requests to a limited server, and the check of the law. */
+/** `tollgate-cli demo`: real requests to a limited server, and the check of the law. */
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import stringWidth from 'string-width'

@@ -1,4 +1,4 @@
-/** `tollgate simulate`: its counts, its log parsing, and its error messages. */
+/** `tollgate-cli simulate`: its counts, its log parsing, and its error messages. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Runs `tollgate simulate --format json` in the folder of the logs. */
+/** Runs `tollgate-cli simulate --format json` in the folder of the logs. */
 async function simulated(words: readonly string[], more: RunOptions = {}): Promise<SimulationReport> {
   const { code, stdout, stderr } = await tollgate(['simulate', ...words, '--format', 'json'], { cwd: folder, ...more })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })

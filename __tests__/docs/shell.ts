@@ -21,6 +21,9 @@ const commandLine: { readonly bin: Readonly<Record<string, string>> } = require(
 
 type Words = readonly string[]
 
+/** Files that readers make from the blocks of a page. */
+const OF_READERS: Words = ['sea-config.json']
+
 /** Programs that the pages run. Each returns the error in its arguments, if any. */
 const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> = {
   npm: ([command = '', ...rest]) => {
@@ -47,7 +50,7 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
         binary in bundlers.devDependencies ||
         isThere(join('node_modules', '.bin', binary)),
     ),
-  node: (words) => missing('file', namesOf(words), isThere),
+  node: (words) => missing('file', namesOf(words), (name) => OF_READERS.includes(name) || isThere(name)),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
   // These programs are not part of the repository and may be missing: only their arguments are
   // checked.

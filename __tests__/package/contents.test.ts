@@ -221,7 +221,9 @@ describe('the staging', () => {
     for (const name of names()) {
       const manifest = readManifest(join(out, name))
       expect(manifest).toMatchObject({ name, repository: { type: 'git', url: `git+${url}.git` } })
-      expect(manifest).toMatchObject({ homepage: `${url}#readme`, bugs: `${url}/issues` })
+      expect(manifest).toMatchObject({ homepage: `${url}#readme`, bugs: `${url}/issues`, license: 'MIT' })
+      expect(manifest).toMatchObject({ description: expect.stringMatching(/rate limit/i) })
+      expect(manifest).toMatchObject({ keywords: expect.arrayContaining(['rate-limit', 'rate-limiter']) })
       const targets = targetsOf(readFileSync(join(out, name, 'README.md'), 'utf8'))
       // A link to a heading of the README itself needs no address.
       expect(targets.filter((target) => !/^(https:\/\/|#)/.test(target))).toEqual([])

@@ -11,6 +11,10 @@ import { TollgateError } from './error.js'
  * A refused call is a *strike* against its key. The key is banned when it has `after` strikes within `period`:
  * the call of the last strike has `status: 'blocked'`, and `ban` in its decision. See
  * `docs/changing-limits.md#bans` for the calls that are no strikes, and for the end of a ban.
+ *
+ * @example
+ * const ban: BanOptions = { after: 3, period: '10m', for: ['5m', '1h', '1d'], ttl: '1w' }
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { ban })
  */
 export interface BanOptions {
   /** The strikes for a ban: a whole number from 1. Default: 1. */

@@ -21,7 +21,12 @@ export interface TakeOptions {
   readonly tag?: string
 }
 
-/** Options of an override. With tiers they also have the `tier`, from whose numbers the override differs. */
+/**
+ * Options of an override. With tiers they also have the `tier`, from whose numbers the override differs.
+ *
+ * @example
+ * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
+ */
 export interface OverrideOptions {
   /** How long the override applies: up to 142 years. */
   readonly ttl: Duration

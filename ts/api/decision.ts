@@ -1,4 +1,10 @@
-/** One policy's numbers in a decision. */
+/**
+ * One policy's numbers in a decision.
+ *
+ * @example
+ * const { policies } = await limiter.take('user:42')
+ * const numbers: PolicyNumbers = policies.default
+ */
 export interface PolicyNumbers {
   /**
    * The main number of the policy, as it was written, or of the override: the `limit` of `gcra` and of windows, the
@@ -126,5 +132,9 @@ export type NotAllowed<N extends string = string> = Extract<Decision<N>, { reado
  * The place where a change of a key was applied: `'store'`, for all processes; `'fallback'`, in the embedded
  * share of this process until the outage ends; or `false`, nowhere, because the store failed. After
  * a timeout the change may still have reached the store.
+ *
+ * @example
+ * const applied: Applied = await limiter.block('user:42', '1h')
+ * if (applied !== 'store') console.warn('user:42 is not blocked in all processes')
  */
 export type Applied = 'store' | 'fallback' | false

@@ -21,6 +21,10 @@ import type { Decision } from './decision.js'
  * - `ATTEMPT_TIMEOUT`: an attempt of an `OutgoingClient` took longer than `attemptTimeout`.
  * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
  *   web platform.
+ *
+ * @example
+ * const codes: TollgateErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT']
+ * const isOutage = (error: unknown) => error instanceof TollgateError && codes.includes(error.code)
  */
 export type TollgateErrorCode =
   | 'INVALID_POLICY'
@@ -38,7 +42,7 @@ export type TollgateErrorCode =
   | 'ATTEMPT_TIMEOUT'
   | 'ABORTED'
 
-/** The details of a {@link TollgateError}, besides code and message. */
+/** The details of a {@link TollgateError}, besides code and message. @inline */
 interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
   readonly charged?: boolean | 'unknown'
@@ -57,6 +61,14 @@ const BRAND = Symbol.for('tollgate.error')
 /**
  * The only error class of this package. A refusal is a decision, not an error, except `WAIT_TOO_LONG` of `wait`.
  * The message names the option, the value and the rule. It never contains a key or a password.
+ *
+ * @example
+ * try {
+ *   await limiter.take('user:42')
+ * } catch (error) {
+ *   if (error instanceof TollgateError && error.code === 'STORE_TIMEOUT') console.warn(error.charged)
+ *   else throw error
+ * }
  */
 export class TollgateError extends Error {
   override readonly name: 'TollgateError' | 'AbortError'

@@ -11,7 +11,7 @@ import { type AbortSignalLike, signalOf } from './wait.js'
  * Options of `acquire`. With tiers they also have the `tier`.
  *
  * @example
- * await using permit = await limiter.acquire('model:large', { cost: 2, maxWait: '5s' })
+ * await using permit = await permits.acquire('model:large', { cost: 2, maxWait: '5s' })
  */
 export interface AcquireOptions extends TakeOptions {
   /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
@@ -33,7 +33,7 @@ export type PermitSignal = typeof globalThis extends {
  * @typeParam N - The names of the limits: `'default'` for a single policy.
  *
  * @example
- * await using permit = await limiter.acquire('model:large')
+ * await using permit = await permits.acquire('model:large')
  * if (permit.allowed) await generate({ signal: permit.signal })
  */
 export type Permit<N extends string = string> =

@@ -220,6 +220,8 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
    * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
    *
+   * Takes a key and {@link WaitOptions}.
+   *
    * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
    *
    * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
@@ -236,9 +238,11 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
    * A reservation that is not settled before `ttl` counts as spent.
    *
+   * Takes a key, the estimate, which is a whole number from 1, and {@link ReserveOptions}.
+   *
    * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
-   * @param units - The estimate: a whole number from 1.
+   * @returns A {@link Reservation}, also after a refusal.
    *
    * @example
    * const reservation = await limiter.reserve('customer:7', 4000, { ttl: '2m' })
@@ -250,13 +254,15 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   readonly reserve: ReserveMethod<P>
 
   /**
-   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store.
+   * `commit` of a {@link Reservation}, for one of any process with the same policies, prefix and store.
    *
    * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
    * `INVALID_COST`, and with the errors of every call on the store.
    *
-   * @param id - The `id` of the reservation.
-   * @param actual - A whole number from 0. Default: the units of the reservation when its id was read.
+   * Takes the `id` of the reservation and the actual units, a whole number from 0. Default: the units of the
+   * reservation when its id was read.
+   *
+   * @returns A {@link Settlement}.
    *
    * @example
    * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
@@ -268,10 +274,13 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
    * every third of `ttl`. If it is killed, they expire.
    *
-   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
+   * Takes a key and {@link AcquireOptions}. With `maxWait` the call waits for its turn: see
+   * `docs/operations.md#acquire` for the order.
    *
    * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
    * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
+   *
+   * @returns A {@link Permit}, also after a refusal.
    *
    * @example
    * const limiter = new RateLimiter(concurrency({ limit: 10 }))

@@ -95,7 +95,7 @@ export type Reservation<N extends string = string> =
 
 // These two are not exported, so that the types that a program infers do not name them.
 
-/** The result of `extend`. */
+/** The result of `extend`. @inline */
 type Extension<N extends string = string> =
   | {
       readonly extended: true
@@ -117,7 +117,7 @@ type Extension<N extends string = string> =
       readonly reason: 'expired' | 'settled-before'
     }
 
-/** The result of `renew`. */
+/** The result of `renew`. @inline */
 type Renewal =
   | {
       readonly renewed: true
@@ -134,7 +134,7 @@ type Renewal =
  * The result of `commit`, `cancel` and `settle`.
  *
  * @example
- * const settlement = await reservation.commit(3_100)
+ * const settlement: Settlement = await limiter.settle(id, 3_100)
  * if (!settlement.settled) console.log(settlement.reason)
  */
 export type Settlement =

@@ -4,7 +4,12 @@ import { timers } from '../platform/timers.js'
 import { reasonOf, Warnings } from '../platform/warning.js'
 import { TollgateError } from './error.js'
 
-/** The options of {@link watchPolicies}. */
+/**
+ * The options of {@link watchPolicies}.
+ *
+ * @example
+ * const options: WatchOptions = { every: '5s', onError: (error) => console.error(error) }
+ */
 export interface WatchOptions {
   /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
   readonly every?: Duration
@@ -14,7 +19,14 @@ export interface WatchOptions {
   readonly onError?: (error: unknown) => void
 }
 
-/** A running watch of policies. */
+/**
+ * A running watch of policies.
+ *
+ * @example
+ * const watch: PolicyWatch = watchPolicies(limiter, async () => gcra({ limit: 200, period: '1m' }))
+ * await watch.refresh()
+ * watch.stop()
+ */
 export interface PolicyWatch {
   /** Reads the policies now, and updates the limiter if they have changed. Rejects if that fails. */
   refresh(): Promise<void>

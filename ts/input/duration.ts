@@ -6,16 +6,19 @@ import { invalid } from './options.js'
  * A duration: a string with a unit, such as `'500ms'`, `'1.5m'` or `'10 minutes'`, or a number of milliseconds
  * from 1 on. Fractions are exact down to a microsecond. A day is 24 hours. A bare whole number below 1,000 may
  * have been meant as seconds: the process emits the warning `TOLLGATE_SHORT_DURATION`, once for each option.
+ *
+ * @example
+ * const durations: Duration[] = ['500ms', '1.5m', '10 minutes', 1_000]
  */
 export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 
 /** The longest wait of a call, in milliseconds: an hour. */
 export const MAX_WAIT_MS = 3_600_000
 
-/** The units of a {@link Duration}. */
+/** The units of a {@link Duration}. @inline */
 type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
 
-/** The units of a {@link Duration}, as words. */
+/** The units of a {@link Duration}, as words. @inline */
 type DurationWord =
   | 'millisecond'
   | 'milliseconds'

@@ -3,10 +3,15 @@ import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** The named calendar windows. A week begins on Monday (ISO 8601). */
+/** The named calendar windows. A week begins on Monday (ISO 8601). @inline */
 type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
 
-/** A calendar window policy; made by {@link calendarWindow}. Durations are in milliseconds. */
+/**
+ * A calendar window policy; made by {@link calendarWindow}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: CalendarWindowPolicy = calendarWindow({ limit: 5_000, every: 'day', timeZone: 'Asia/Shanghai' })
+ */
 export interface CalendarWindowPolicy {
   readonly algorithm: 'calendarWindow'
   readonly limit: number
@@ -14,7 +19,13 @@ export interface CalendarWindowPolicy {
   readonly timeZone: string
 }
 
-/** The options of {@link calendarWindow}. */
+/**
+ * The options of {@link calendarWindow}.
+ *
+ * @example
+ * const options: CalendarWindowOptions = { limit: 5_000, every: 'day', timeZone: 'Asia/Shanghai' }
+ * const limiter = new RateLimiter(calendarWindow(options))
+ */
 export interface CalendarWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number

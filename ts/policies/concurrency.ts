@@ -3,14 +3,25 @@ import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A concurrency policy; made by {@link concurrency}. Durations are in milliseconds. */
+/**
+ * A concurrency policy; made by {@link concurrency}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: ConcurrencyPolicy = concurrency({ limit: 10, ttl: '30s' })
+ */
 export interface ConcurrencyPolicy {
   readonly algorithm: 'concurrency'
   readonly limit: number
   readonly ttl: number
 }
 
-/** The options of {@link concurrency}. */
+/**
+ * The options of {@link concurrency}.
+ *
+ * @example
+ * const options: ConcurrencyOptions = { limit: 10, ttl: '30s' }
+ * const limiter = new RateLimiter(concurrency(options))
+ */
 export interface ConcurrencyOptions<S extends string = string> extends PerOption<S> {
   /** Units at a time: a whole number from 1 to 1,000,000,000. */
   readonly limit: number

@@ -3,7 +3,12 @@ import { trueOrFalse, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds. */
+/**
+ * A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: FixedWindowPolicy = fixedWindow({ limit: 100, window: '1h' })
+ */
 export interface FixedWindowPolicy {
   readonly algorithm: 'fixedWindow'
   readonly limit: number
@@ -11,7 +16,13 @@ export interface FixedWindowPolicy {
   readonly countRefused: boolean
 }
 
-/** The options of {@link fixedWindow}. */
+/**
+ * The options of {@link fixedWindow}.
+ *
+ * @example
+ * const options: FixedWindowOptions = { limit: 100, window: '1h' }
+ * const limiter = new RateLimiter(fixedWindow(options))
+ */
 export interface FixedWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number

@@ -3,7 +3,12 @@ import { wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds. */
+/**
+ * A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: GcraPolicy = gcra({ limit: 100, period: '1m', burst: 20 })
+ */
 export interface GcraPolicy {
   readonly algorithm: 'gcra'
   readonly limit: number
@@ -12,7 +17,13 @@ export interface GcraPolicy {
   readonly burst?: number | undefined
 }
 
-/** The options of {@link gcra}. */
+/**
+ * The options of {@link gcra}.
+ *
+ * @example
+ * const options: GcraOptions = { limit: 100, period: '1m', burst: 20 }
+ * const limiter = new RateLimiter(gcra(options))
+ */
 export interface GcraOptions<S extends string = string> extends PerOption<S> {
   /** Units per period, evenly spread: a whole number from 1 to 2^53 − 1. */
   readonly limit: number

@@ -3,14 +3,25 @@ import { optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds. */
+/**
+ * A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: LeakyBucketPolicy = leakyBucket({ capacity: 20, leak: { units: 2, every: '1s' } })
+ */
 export interface LeakyBucketPolicy {
   readonly algorithm: 'leakyBucket'
   readonly capacity: number
   readonly leak: { readonly units: number; readonly every: number }
 }
 
-/** The options of {@link leakyBucket}. */
+/**
+ * The options of {@link leakyBucket}.
+ *
+ * @example
+ * const options: LeakyBucketOptions = { capacity: 20, leak: { units: 2, every: '1s' } }
+ * const limiter = new RateLimiter(leakyBucket(options))
+ */
 export interface LeakyBucketOptions<S extends string = string> extends PerOption<S> {
   /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number

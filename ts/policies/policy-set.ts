@@ -4,7 +4,15 @@ import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from '
 import type { SlidingLogLimitsPolicy } from './sliding-log.js'
 import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
 
-/** 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). */
+/**
+ * 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
+ *
+ * @example
+ * const policies: Policies = {
+ *   burst: gcra({ limit: 10, period: '1s' }),
+ *   daily: calendarWindow({ limit: 5_000, every: 'day' }),
+ * }
+ */
 export interface Policies {
   readonly [name: string]: Policy
 }

@@ -17,6 +17,10 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
  * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again. Its `per`
  * is the key dimension that it counts by. `gcra({ limit, period, per: 'ip' })` has the type
  * `GcraPolicy & { readonly per: 'ip' }`.
+ *
+ * @example
+ * const policy: Policy = JSON.parse(JSON.stringify(gcra({ limit: 100, period: '1m' })))
+ * const limiter = new RateLimiter(policy)
  */
 export type Policy = (
   | CalendarWindowPolicy

@@ -3,14 +3,25 @@ import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds. */
+/**
+ * A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: SlidingCounterPolicy = slidingCounter({ limit: 1_000, window: '1m' })
+ */
 export interface SlidingCounterPolicy {
   readonly algorithm: 'slidingCounter'
   readonly limit: number
   readonly window: number
 }
 
-/** The options of {@link slidingCounter}. */
+/**
+ * The options of {@link slidingCounter}.
+ *
+ * @example
+ * const options: SlidingCounterOptions = { limit: 1_000, window: '1m' }
+ * const limiter = new RateLimiter(slidingCounter(options))
+ */
 export interface SlidingCounterOptions<S extends string = string> extends PerOption<S> {
   /** Units per window: a whole number from 1; multiplied by the window's milliseconds, below 2^53. */
   readonly limit: number

@@ -10,7 +10,12 @@ import {
 } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A sliding log policy with one limit; made by {@link slidingLog}. Durations are in milliseconds. */
+/**
+ * A sliding log policy with one limit; made by {@link slidingLog}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: SlidingLogPolicy = slidingLog({ limit: 5, window: '15m' })
+ */
 export interface SlidingLogPolicy {
   readonly algorithm: 'slidingLog'
   readonly limit: number
@@ -18,14 +23,26 @@ export interface SlidingLogPolicy {
   readonly countRefused: boolean
 }
 
-/** A sliding log policy with several limits; made by {@link slidingLog}. Durations are in milliseconds. */
+/**
+ * A sliding log policy with several limits; made by {@link slidingLog}. Durations are in milliseconds.
+ *
+ * @example
+ * const limits = { second: { limit: 3, window: '1s' }, hour: { limit: 100, window: '1h' } } as const
+ * const policy: SlidingLogLimitsPolicy<'second' | 'hour'> = slidingLog({ limits })
+ */
 export interface SlidingLogLimitsPolicy<N extends string = string> {
   readonly algorithm: 'slidingLog'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
   readonly precision?: number
 }
 
-/** The options of {@link slidingLog} with one limit. */
+/**
+ * The options of {@link slidingLog} with one limit.
+ *
+ * @example
+ * const options: SlidingLogOptions = { limit: 5, window: '15m' }
+ * const limiter = new RateLimiter(slidingLog(options))
+ */
 export interface SlidingLogOptions<S extends string = string> extends PerOption<S> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
@@ -38,7 +55,14 @@ export interface SlidingLogOptions<S extends string = string> extends PerOption<
   readonly countRefused?: boolean
 }
 
-/** The options of {@link slidingLog} with several limits. */
+/**
+ * The options of {@link slidingLog} with several limits.
+ *
+ * @example
+ * const limits = { minute: { limit: 60, window: '1m' }, day: { limit: 5_000, window: '1d' } } as const
+ * const options: SlidingLogLimitsOptions = { limits, precision: '1s' }
+ * const limiter = new RateLimiter(slidingLog(options))
+ */
 export interface SlidingLogLimitsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
   /**
    * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). Each admits `limit`
@@ -83,8 +107,9 @@ export function slidingLog<const S extends string = never>(
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
- * const limits = { perSecond: { limit: 10, window: '1s' }, perHour: { limit: 1000, window: '1h' } }
- * const limiter = new RateLimiter(slidingLog({ limits, precision: '100ms' }))
+ * const limiter = new RateLimiter(
+ *   slidingLog({ limits: { perSecond: { limit: 10, window: '1s' }, perHour: { limit: 1000, window: '1h' } } }),
+ * )
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy) // 'perSecond' or 'perHour'
  */

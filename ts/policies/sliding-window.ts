@@ -3,7 +3,12 @@ import { oneOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds. */
+/**
+ * A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: SlidingWindowPolicy = slidingWindow({ limit: 1_000, window: '1m', buckets: 10 })
+ */
 export interface SlidingWindowPolicy {
   readonly algorithm: 'slidingWindow'
   readonly limit: number
@@ -12,10 +17,16 @@ export interface SlidingWindowPolicy {
   readonly layout: SlidingWindowLayout
 }
 
-/** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. */
+/** The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a hash of counts. @inline */
 type SlidingWindowLayout = 'list' | 'hash'
 
-/** The options of {@link slidingWindow}. */
+/**
+ * The options of {@link slidingWindow}.
+ *
+ * @example
+ * const options: SlidingWindowOptions = { limit: 1_000, window: '1m', buckets: 10 }
+ * const limiter = new RateLimiter(slidingWindow(options))
+ */
 export interface SlidingWindowOptions<S extends string = string> extends PerOption<S> {
   /** Units in any window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number

@@ -8,6 +8,12 @@ import { isPolicyLike, limitNamesOf, type Policy, policyOf } from './policy.js'
  *
  * @typeParam P - The type of the policies.
  * @typeParam T - The names of the tiers.
+ *
+ * @example
+ * const plans: TieredPolicy<GcraPolicy, 'free' | 'pro'> = tiers({
+ *   free: gcra({ limit: 10, period: '1m' }),
+ *   pro: gcra({ limit: 1_000, period: '1m' }),
+ * })
  */
 export interface TieredPolicy<P extends Policy = Policy, T extends string = string> {
   readonly tiers: { readonly [Tier in T]: P }

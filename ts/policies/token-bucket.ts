@@ -3,7 +3,12 @@ import { invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
 import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 
-/** A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds. */
+/**
+ * A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds.
+ *
+ * @example
+ * const policy: TokenBucketPolicy = tokenBucket({ capacity: 20, refill: { tokens: 2, every: '1s' } })
+ */
 export interface TokenBucketPolicy<M extends RefillMode = RefillMode> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
@@ -14,10 +19,16 @@ export interface TokenBucketPolicy<M extends RefillMode = RefillMode> {
   readonly debt: number
 }
 
-/** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. */
+/** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. @inline */
 type RefillMode = 'continuous' | 'interval'
 
-/** The options of {@link tokenBucket}. */
+/**
+ * The options of {@link tokenBucket}.
+ *
+ * @example
+ * const options: TokenBucketOptions = { capacity: 20, refill: { tokens: 2, every: '1s' } }
+ * const limiter = new RateLimiter(tokenBucket(options))
+ */
 export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> extends PerOption<S> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number

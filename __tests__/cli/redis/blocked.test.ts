@@ -1,4 +1,4 @@
-/** `tollgate blocked` lists every block and every ban, also when nothing else is stored. */
+/** `tollgate-cli blocked` lists every block and every ban, also when nothing else is stored. */
 import type { BlockedKeys } from '../../../ts/cli/redis/blocked-keys.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
@@ -32,7 +32,7 @@ test('blocks and bans are listed after the states have drained, with kind, step 
   await limiter.block('ended', '1ms')
   await limiter.override('own', { limit: 5 }, { ttl: '1h' })
   const top = expectQuiet(await tollgate(['top', redis.server.url, '--prefix', 'api']))
-  expect(top.stdout).toContain('3 blocked (tollgate blocked lists them)')
+  expect(top.stdout).toContain('3 blocked (tollgate-cli blocked lists them)')
   let list: (BlockedKeys & { code: number }) | undefined
   const commands = await commandsOf(redis.server, async () => {
     list = await json<BlockedKeys>(blocked('api'))

@@ -1,4 +1,4 @@
-/** `tollgate demo` over Redis: two server processes keep one limit. */
+/** `tollgate-cli demo` over Redis: two server processes keep one limit. */
 import { RedisServer } from '../../servers/redis-server.js'
 import { tollgate } from '../command.js'
 

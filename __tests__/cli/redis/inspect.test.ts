@@ -1,5 +1,5 @@
 /**
- * `tollgate inspect` against a real Redis: it shows the same state as a limiter, for every
+ * `tollgate-cli inspect` against a real Redis: it shows the same state as a limiter, for every
  * algorithm, and writes nothing.
  */
 

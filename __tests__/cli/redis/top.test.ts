@@ -1,5 +1,5 @@
 /**
- * `tollgate top` against a real Redis: it finds the hottest keys by SCAN, within its limits on time
+ * `tollgate-cli top` against a real Redis: it finds the hottest keys by SCAN, within its limits on time
  * and sample.
  */
 
@@ -63,7 +63,7 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   expect(stdout).toMatch(/^ +100 % +30 +30 +default +gcra +user:30 {2}\(override\)$/m)
   expect(stdout).toMatch(/^ +39 % +39 +100 +default +gcra +user:39 {2}\(blocked for /m)
   expect(stdout).toMatch(
-    /^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked \(tollgate blocked lists them\), 1 with an override\.$/m,
+    /^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked \(tollgate-cli blocked lists them\), 1 with an override\.$/m,
   )
 })
 

@@ -1,5 +1,5 @@
 /**
- * `tollgate simulate` on a generated access log: lines per second of one core, memory, and correct
+ * `tollgate-cli simulate` on a generated access log: lines per second of one core, memory, and correct
  * counts.
  */
 import { spawn } from 'node:child_process'
@@ -130,7 +130,7 @@ async function compare(log, report) {
 async function succeeded(child) {
   const [code, signal] = await once(child, 'close')
   if (code !== 0) {
-    throw new Error(`tollgate simulate ended with ${code ?? signal}`)
+    throw new Error(`tollgate-cli simulate ended with ${code ?? signal}`)
   }
 }
 

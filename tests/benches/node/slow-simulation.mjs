@@ -1,5 +1,5 @@
 /**
- * A slow reference for `tollgate simulate --key ip`, without the engine: it parses each line by
+ * A slow reference for `tollgate-cli simulate --key ip`, without the engine: it parses each line by
  * regular expressions, keeps all requests in one array, and has times in microseconds as BigInt.
  *
  *     node tests/benches/node/slow-simulation.mjs LOG REPORT

@@ -4,7 +4,13 @@ import { millisOfOption } from '../../input/duration.js'
 import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 
-/** Calls that this process decides itself, without asking the store. It has no effect on the embedded store. */
+/**
+ * Calls that this process decides itself, without asking the store. It has no effect on the embedded store.
+ *
+ * @example
+ * const local: LocalDecisions = { lease: '100ms', refusals: '1s' }
+ * new RateLimiter(gcra({ limit: 1_000, period: '1s' }), { store: 'redis://localhost', prefix: 'api', local })
+ */
 export interface LocalDecisions {
   /**
    * Caches refusals for at most this long; up to 1 hour. A call on a refused key that costs at least as much is

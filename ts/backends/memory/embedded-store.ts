@@ -9,7 +9,13 @@ import { Store } from '../limiter-backend.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
 import { MemoryBackend } from './memory-backend.js'
 
-/** The options of a {@link MemoryStore}. */
+/**
+ * The options of a {@link MemoryStore}.
+ *
+ * @example
+ * const options: MemoryStoreOptions = { maxKeys: 100_000, name: 'shared' }
+ * const store = new MemoryStore(options)
+ */
 export interface MemoryStoreOptions {
   /**
    * The most keys held separately, over all limiters on the store. Default: 1,000,000. If all are in use, new

@@ -55,7 +55,7 @@ export interface StoreEvents {
  *
  * @example
  * const isReady = ({ state }: StoreStatus): boolean => state === 'up'
- * isReady(store.status)
+ * isReady(store.status())
  */
 export interface StoreStatus {
   /** `connecting` until the store is up or down for the first time. */

@@ -1,6 +1,6 @@
 import type { Duration } from '../../input/duration.js'
 
-/** The login of a connection. Without `username` it is that of the server's default user. */
+/** The login of a connection. Without `username` it is that of the server's default user. @inline */
 type Login = { readonly username?: string; readonly password: string }
 
 /**

@@ -16,7 +16,7 @@ const DESCRIPTION = `Starts a limited server and three clients: a polite one, on
 allowed and the refused requests, and checks the law at the end. With a URL, or REDIS_URL, it starts two \
 server processes that share their counts in Redis.`
 
-/** `tollgate demo`: real requests to a limited server, drawn live. */
+/** `tollgate-cli demo`: real requests to a limited server, drawn live. */
 export function demoCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const { REDIS_URL }: { readonly REDIS_URL?: string } = terminal.env
   return new Command('demo')
@@ -39,7 +39,7 @@ export function demoCommand(terminal: Terminal, done: (code: ExitCode) => void):
     })
 }
 
-/** `tollgate demo-server`: a server process of the demo. */
+/** `tollgate-cli demo-server`: a server process of the demo. */
 export function demoServerCommand(terminal: Terminal): Command {
   const { REDIS_URL = '' }: { readonly REDIS_URL?: string } = terminal.env
   return new Command(SERVER_COMMAND)

@@ -217,6 +217,6 @@ function keyNotes({ blockedForMs, override, tag, isUsedExact }: HotKey): string 
 
 function formatSample({ read, inUse, blocked, overridden, ...extent }: HotKeySample): string {
   const counts = `${formatNumber(read)} of this limiter, ${formatNumber(inUse)} in use`
-  const list = blocked === 0 ? '' : ' (tollgate blocked lists them)'
+  const list = blocked === 0 ? '' : ' (tollgate-cli blocked lists them)'
   return `${formatExtent(extent)}; ${counts}, ${formatNumber(blocked)} blocked${list}, ${formatNumber(overridden)} with an override.`
 }

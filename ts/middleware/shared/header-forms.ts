@@ -4,6 +4,10 @@ import { invalid } from '../../input/options.js'
 /**
  * A form of the response headers: draft 11, draft 8 (also 9) or draft 6 of draft-ietf-httpapi-ratelimit-headers, or the
  * older `X-RateLimit-*`.
+ *
+ * @example
+ * const headers: HeaderForm[] = ['draft-6', 'draft-8']
+ * rateLimitHeaders(limiter, decision, { headers })
  */
 export type HeaderForm = 'draft-11' | 'draft-8' | 'draft-6' | 'legacy'
 

@@ -5,7 +5,12 @@ import type { Policy } from '../../policies/policy.js'
 import { type HeaderForm, headerFormsOf } from './header-forms.js'
 import { type HeaderWriter, headerWriterFor, writeRetryAfter } from './headers.js'
 
-/** The part of a limiter that describes its limits. Every `RateLimiter` has it. */
+/**
+ * The part of a limiter that describes its limits. Every `RateLimiter` has it.
+ *
+ * @example
+ * const headersOf = (limiter: DescribedLimiter, decision: Decision) => rateLimitHeaders(limiter, decision)
+ */
 export interface DescribedLimiter<N extends string = string> {
   /** The policies, by the names of the limits. */
   readonly policies: { readonly [Name in N]: Policy }
@@ -15,7 +20,13 @@ export interface DescribedLimiter<N extends string = string> {
   readonly tiers?: { readonly [tier: string]: { readonly [Name in N]: Policy } }
 }
 
-/** The options of {@link rateLimitHeaders}. */
+/**
+ * The options of {@link rateLimitHeaders}.
+ *
+ * @example
+ * const options: RateLimitHeadersOptions = { headers: 'legacy' }
+ * rateLimitHeaders(limiter, decision, options)
+ */
 export interface RateLimitHeadersOptions {
   /** The form of the headers, or several, as in the option `headers` of the middleware. Default: `'draft-8'`. */
   readonly headers?: HeaderForm | readonly HeaderForm[]

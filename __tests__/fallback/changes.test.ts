@@ -1,5 +1,6 @@
 /** Changes of a key during an outage, and their effect afterwards. */
-import { type Applied, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
+import type { Applied } from '../../ts/api/decision.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
 import { anything, rejectionOf } from '../failure.js'
 import { PATIENT_MS, recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'

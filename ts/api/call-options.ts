@@ -23,9 +23,7 @@ export interface TakeOptions {
 
 /**
  * Options of an override. With tiers they also have the `tier`, from whose numbers the override differs.
- *
- * @example
- * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
+ * @inline
  */
 export interface OverrideOptions {
   /** How long the override applies: up to 142 years. */

@@ -131,10 +131,6 @@ export type NotAllowed<N extends string = string> = Extract<Decision<N>, { reado
 /**
  * The place where a change of a key was applied: `'store'`, for all processes; `'fallback'`, in the embedded
  * share of this process until the outage ends; or `false`, nowhere, because the store failed. After
- * a timeout the change may still have reached the store.
- *
- * @example
- * const applied: Applied = await limiter.block('user:42', '1h')
- * if (applied !== 'store') console.warn('user:42 is not blocked in all processes')
+ * a timeout the change may still have reached the store. @inline
  */
 export type Applied = 'store' | 'fallback' | false

@@ -8,20 +8,23 @@ import { sharedStore } from '../backends/redis/shared-stores.js'
 import type { Duration } from '../input/duration.js'
 import type { Policy } from '../policies/policy.js'
 import type { Enforced, KeyOf, LimitNames, Policies, PolicyOf, TierOf, WithoutTiers } from '../policies/policy-set.js'
-import type {
-  AcquireMethod,
-  EmbeddedOnly,
-  ReserveMethod,
-  SettleMethod,
-  TakesUnits,
-  WaitMethod,
-} from './availability.js'
+import type { IfEmbedded, IfPermits, IfRates, IfReservable, IfUnits } from './availability.js'
 import type { BanOptions } from './ban.js'
-import type { CostArguments, OverrideOptions, TagArguments, TakeOptions, WithTier } from './call-options.js'
-import type { Applied, Decision } from './decision.js'
+import type {
+  CostArguments,
+  OptionArguments,
+  OverrideOptions,
+  TagArguments,
+  TakeOptions,
+  WithTier,
+} from './call-options.js'
+import type { Allowed, Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
 import type { Override } from './override.js'
+import type { AcquireOptions, Permit } from './permit.js'
+import type { Reservation, ReserveOptions, Settlement } from './reservation.js'
+import type { WaitOptions } from './wait.js'
 
 /** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
 export type RedisUrl = `${'redis' | 'rediss' | 'redis+unix' | 'valkey' | 'valkeys'}://${string}`
@@ -129,10 +132,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @param cost - The units that the call costs: a whole number from 1. Default: 1.
    */
-  readonly take: TakesUnits<P, 'take', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<Decision<LimitNames<P>>>>
+  readonly take: IfUnits<P, 'take', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<Decision<LimitNames<P>>>>
 
   /** {@link take} without a promise, of an {@link EmbeddedRateLimiter}. Over Redis it throws, and does not compile. */
-  readonly takeSync: EmbeddedOnly<SyncMethod<P>>
+  readonly takeSync: IfEmbedded<SyncMethod<P>>
 
   /**
    * Takes units like {@link take}, and resolves to whether it took them, for use as a condition: a decision is an
@@ -141,7 +144,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @example
    * if (!(await limiter.tryTake('user:42'))) return
    */
-  readonly tryTake: TakesUnits<P, 'tryTake', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<boolean>>
+  readonly tryTake: IfUnits<P, 'tryTake', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<boolean>>
 
   /**
    * {@link take} for several keys in one call to the engine, each decided separately, in order.
@@ -151,7 +154,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @param cost - The units that each key costs, or an array of one cost per key. Default: 1.
    */
-  readonly takeMany: TakesUnits<
+  readonly takeMany: IfUnits<
     P,
     'takeMany',
     (keys: readonly KeyOf<P>[], ...cost: CostArguments<P, readonly number[]>) => Promise<Decision<LimitNames<P>>[]>
@@ -163,7 +166,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @param units - A whole number from 1.
    */
-  readonly takeUpTo: TakesUnits<
+  readonly takeUpTo: IfUnits<
     P,
     'takeUpTo',
     (
@@ -183,7 +186,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @returns The units charged: under several policies the most that one of them charged; 0 if the store is
    * down and no embedded share charges them.
    */
-  readonly penalize: TakesUnits<
+  readonly penalize: IfUnits<
     P,
     'penalize',
     (
@@ -220,8 +223,6 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * nothing, with `WAIT_TOO_LONG` if the slot is further away than `maxWait`, the key is blocked or the cost can
    * never fit, and with `INVALID_OPTION` under a policy that is not a rate.
    *
-   * Takes a key and {@link WaitOptions}.
-   *
    * See `docs/operations.md#wait` for aborting, closing and the order of calls, which all processes share.
    *
    * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
@@ -232,16 +233,23 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * await pacer.wait('api.example.com', { maxWait: '5s' })
    * const response = await fetch('https://api.example.com')
    */
-  readonly wait: WaitMethod<P>
+  readonly wait: IfRates<
+    P,
+    <R extends 'reject' | 'resolve' = 'reject'>(
+      key: KeyOf<P>,
+      ...options: OptionArguments<P, WaitOptions & { readonly onTooLong?: R }>
+    ) => Promise<
+      ([R] extends ['reject'] ? Allowed<LimitNames<P>> : Decision<LimitNames<P>>) & { readonly waitedMs: number }
+    >
+  >
 
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
    * A reservation that is not settled before `ttl` counts as spent.
    *
-   * Takes a key, the estimate, which is a whole number from 1, and {@link ReserveOptions}.
-   *
    * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
+   * @param units - The estimate: a whole number from 1.
    * @returns A {@link Reservation}, also after a refusal.
    *
    * @example
@@ -251,7 +259,15 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *   await reservation.commit(tokens)
    * }
    */
-  readonly reserve: ReserveMethod<P>
+  readonly reserve: IfReservable<
+    P,
+    'reserve',
+    (
+      key: KeyOf<P>,
+      units: number,
+      ...options: OptionArguments<P, ReserveOptions>
+    ) => Promise<Reservation<LimitNames<P>>>
+  >
 
   /**
    * `commit` of a {@link Reservation}, for one of any process with the same policies, prefix and store.
@@ -259,23 +275,21 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
    * `INVALID_COST`, and with the errors of every call on the store.
    *
-   * Takes the `id` of the reservation and the actual units, a whole number from 0. Default: the units of the
-   * reservation when its id was read.
-   *
+   * @param id - The `id` of the reservation.
+   * @param actual - A whole number from 0. Default: the units of the reservation when its id was read.
    * @returns A {@link Settlement}.
    *
    * @example
    * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
    */
-  readonly settle: SettleMethod<P>
+  readonly settle: IfReservable<P, 'settle', (id: string, actual?: number) => Promise<Settlement>>
 
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
    * every third of `ttl`. If it is killed, they expire.
    *
-   * Takes a key and {@link AcquireOptions}. With `maxWait` the call waits for its turn: see
-   * `docs/operations.md#acquire` for the order.
+   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
    *
    * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
    * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.
@@ -289,7 +303,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *   await generate({ signal: permit.signal })
    * }
    */
-  readonly acquire: AcquireMethod<P>
+  readonly acquire: IfPermits<
+    P,
+    (key: KeyOf<P>, ...options: OptionArguments<P, AcquireOptions>) => Promise<Permit<LimitNames<P>>>
+  >
 
   /**
    * Returns a key to its initial state and ends a block. An override stays.
@@ -297,7 +314,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Rejects with `STORE_FULL` if the key shares its count because the embedded store is full.
    *
    * @param key - The key, or some of its parts.
-   * @returns The place where the key was reset: see {@link Applied}.
+   * @returns The place where the key was reset, as for {@link block}.
    */
   reset(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
@@ -309,11 +326,13 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @param key - The key, or some of its parts.
    * @param duration - Up to 142 years.
-   * @returns The place where the key is blocked: see {@link Applied}.
+   * @returns The place where the key is blocked: `'store'`, for all processes; `'fallback'`, in the embedded share of
+   * this process until the outage ends; or `false`, nowhere, because the store failed. After a timeout the change may
+   * still have reached the store.
    */
   block(key: SomeOf<KeyOf<P>>, duration: Duration, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
-  /** Ends a block. @returns The place where the block was ended: see {@link Applied}. */
+  /** Ends a block. @returns The place where the block was ended, as for {@link block}. */
   unblock(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /**
@@ -328,7 +347,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * name. With tiers they differ from those of `options.tier`, and the override decides the key's
    * calls in all tiers.
    * @param options - `ttl` is the duration of the override.
-   * @returns The place where the override applies: see {@link Applied}.
+   * @returns The place where the override applies, as for {@link block}.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
@@ -340,7 +359,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     options: WithTier<P, OverrideOptions>,
   ): Promise<Applied>
 
-  /** Removes the override of a key. @returns The place where it was removed: see {@link Applied}. */
+  /** Removes the override of a key. @returns The place where it was removed, as for {@link block}. */
   clearOverride(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
 
   /**
@@ -387,7 +406,7 @@ export interface EmbeddedRateLimiter<P extends Enforced = Policy | Policies> ext
   readonly takeSync: SyncMethod<P>
 }
 
-type SyncMethod<P> = TakesUnits<P, 'takeSync', (key: KeyOf<P>, ...cost: CostArguments<P>) => Decision<LimitNames<P>>>
+type SyncMethod<P> = IfUnits<P, 'takeSync', (key: KeyOf<P>, ...cost: CostArguments<P>) => Decision<LimitNames<P>>>
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {

@@ -4,12 +4,7 @@ import { timers } from '../platform/timers.js'
 import { reasonOf, Warnings } from '../platform/warning.js'
 import { TollgateError } from './error.js'
 
-/**
- * The options of {@link watchPolicies}.
- *
- * @example
- * const options: WatchOptions = { every: '5s', onError: (error) => console.error(error) }
- */
+/** The options of {@link watchPolicies}. @inline */
 export interface WatchOptions {
   /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
   readonly every?: Duration

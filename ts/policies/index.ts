@@ -8,7 +8,6 @@ export type { Policy } from './policy.js'
 export type { KeyOf, Policies } from './policy-set.js'
 export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './sliding-counter.js'
 export {
-  type SlidingLogLimitsOptions,
   type SlidingLogLimitsPolicy,
   type SlidingLogOptions,
   type SlidingLogPolicy,

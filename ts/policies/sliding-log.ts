@@ -55,14 +55,7 @@ export interface SlidingLogOptions<S extends string = string> extends PerOption<
   readonly countRefused?: boolean
 }
 
-/**
- * The options of {@link slidingLog} with several limits.
- *
- * @example
- * const limits = { minute: { limit: 60, window: '1m' }, day: { limit: 5_000, window: '1d' } } as const
- * const options: SlidingLogLimitsOptions = { limits, precision: '1s' }
- * const limiter = new RateLimiter(slidingLog(options))
- */
+/** The options of {@link slidingLog} with several limits. @inline */
 export interface SlidingLogLimitsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
   /**
    * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). Each admits `limit`

@@ -8,9 +8,9 @@ import type {
   LeakyBucketOptions,
   Policy,
   SlidingCounterOptions,
-  SlidingLogLimitsOptions,
   SlidingLogOptions,
   SlidingWindowOptions,
+  slidingLog,
   TokenBucketOptions,
 } from 'tollgate/wasm'
 import { type FieldLeaf, type FieldsFor, type FieldTree, type FormField, leavesOf } from './fields.js'
@@ -133,7 +133,7 @@ export const ALGORITHMS = {
       countRefused: COUNT_REFUSED,
     },
   ),
-  'slidingLog-limits': algorithm<SlidingLogLimitsOptions>(
+  'slidingLog-limits': algorithm<Parameters<typeof slidingLog>[0]>(
     'Keeps several limits over one log.',
     'each limit, in any time of its own window’s length',
     {

@@ -2,9 +2,11 @@
  * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
  * package tollgate-cli), and three with the modules that several of these share. Each of the shared modules
  * exists once, so that all entry points have the same classes, whether a program imports or requires them.
+ * No bundler removes parts of a CommonJS module, so what few entry points need is in a file of its own.
  *
- * - `dist/shared.js`: shared modules that load no addon. `tollgate/wasm` needs only these.
- * - `dist/core.js`: shared modules that need the addon, and its loader.
+ * - `dist/shared.js`: shared modules of all entry points. The middleware needs only these.
+ * - `dist/limiter.js`: shared modules of the entry points that have an engine, `tollgate` and `tollgate/wasm`.
+ * - `dist/index.js`: `tollgate` itself, and the shared modules that need the addon, with its loader.
  * - `dist/wasm/engine.js`: the engine as WebAssembly.
  *
  * Node.js loads five files for `tollgate` and `tollgate/express`, one of which is the addon.
@@ -20,6 +22,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCES = join(ROOT, 'ts')
 const DIST = join(ROOT, 'dist')
 const CLI = 'cli/main'
+const INDEX = 'index'
 /** Chosen by a variable of the environment, so that no module imports it. */
 const ENGINE = 'wasm/engine/engine'
 
@@ -63,11 +66,19 @@ function outside(outfile) {
   }
 }
 
-/** The way from one bundle to another. */
+/** The property of `dist/index.js` with its modules. It is not enumerable, and no name of the interface. */
+const MODULES = "Symbol.for('tollgate.modules')"
+
+/** The way to the modules of a bundle, of which `required` is the exports. */
+function modulesOf(required, file) {
+  return file === `${INDEX}.js` ? `${required}[${MODULES}]` : required
+}
+
+/** The way from one bundle to the modules of another. */
 function besides(outfile) {
   return (file) => {
     const from = relative(dirname(outfile), join(DIST, file)).replaceAll(sep, '/')
-    return `require(${JSON.stringify(from.startsWith('.') ? from : `./${from}`)})`
+    return modulesOf(`require(${JSON.stringify(from.startsWith('.') ? from : `./${from}`)})`, file)
   }
 }
 
@@ -80,7 +91,7 @@ const bundleOfTollgate = (file) => {
   const { dirname, join } = require('node:path')
   return require(join(dirname(require.resolve('tollgate/package.json')), 'dist', file))
 }`
-const ofTheMainPackage = (file) => `bundleOfTollgate(${JSON.stringify(file)})`
+const ofTheMainPackage = (file) => modulesOf(`bundleOfTollgate(${JSON.stringify(file)})`, file)
 
 /** Replaces shared modules by their counterparts in the bundles that have them. */
 function fromBundles(bundles, requireFrom) {
@@ -136,15 +147,32 @@ function needsAddon(module, imports, seen = new Set()) {
   return (imports.get(module) ?? []).some((next) => needsAddon(next, imports, seen))
 }
 
-/** Bundles shared modules. Each is an export by its path. */
+/** Modules, and all that they import. */
+function withImports(modules, imports) {
+  const found = new Set(modules)
+  for (const module of found) {
+    for (const next of imports.get(module) ?? []) found.add(next)
+  }
+  return found
+}
+
+/** Bundles shared modules. Each is an export by its path, or in the property `MODULES` of an entry point. */
 async function bundleShared(file, modules, others) {
   const names = [...modules].sort()
   const lines = names.map((name, index) => `import * as m${index} from ${JSON.stringify(`./${name}.js`)}`)
-  const exported = names.map((name, index) => `m${index} as ${JSON.stringify(name)}`)
+  if (file === `${INDEX}.js`) {
+    const properties = names.map((name, index) => `${JSON.stringify(name)}: m${index}`)
+    lines.push(
+      `export * from './${INDEX}.js'`,
+      `Object.defineProperty(module.exports, ${MODULES}, { value: { ${properties.join(', ')} } })`,
+    )
+  } else {
+    lines.push(`export { ${names.map((name, index) => `m${index} as ${JSON.stringify(name)}`).join(', ')} }`)
+  }
   const outfile = join(DIST, file)
   await build({
     ...forNode,
-    stdin: { contents: `${lines.join('\n')}\nexport { ${exported.join(', ')} }`, resolveDir: SOURCES, loader: 'ts' },
+    stdin: { contents: lines.join('\n'), resolveDir: SOURCES, loader: 'ts' },
     outfile,
     plugins: [fromBundles(others, besides(outfile)), outside(outfile)],
   })
@@ -157,16 +185,26 @@ const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.t
 const shared = [...reached.keys()].filter(isShared)
 const withAddon = new Set(shared.filter((module) => needsAddon(module, imports)))
 const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))
+/** The outputs that have an engine. */
+const withEngine = new Set([...withAddon, ...forWasm].flatMap((module) => reached.get(module)))
+const others = shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))
+const isForLimiter = (module) => reached.get(module).every((output) => withEngine.has(output))
+// A module is bundled whole, also with imports that no entry point without an engine uses.
+const forAll = withImports(
+  others.filter((module) => !isForLimiter(module)),
+  imports,
+)
 const bundles = [
-  { file: 'shared.js', modules: new Set(shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))) },
-  { file: 'core.js', modules: withAddon },
+  { file: 'shared.js', modules: new Set(others.filter((module) => forAll.has(module))) },
+  { file: 'limiter.js', modules: new Set(others.filter((module) => !forAll.has(module))) },
+  { file: `${INDEX}.js`, modules: withAddon },
   { file: 'wasm/engine.js', modules: forWasm },
 ]
 
 for (const [index, { file, modules }] of bundles.entries()) {
   await bundleShared(file, modules, bundles.slice(0, index))
 }
-for (const entry of entries) {
+for (const entry of entries.filter((entry) => entry !== INDEX)) {
   const outfile = join(DIST, `${entry}.js`)
   await build({
     ...forNode,

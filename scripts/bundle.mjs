@@ -1,15 +1,16 @@
 /**
  * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
- * package tollgate-cli), and three with the modules that several of these share. Each of the shared modules
+ * package tollgate-cli), and four with the modules that several of these share. Each of the shared modules
  * exists once, so that all entry points have the same classes, whether a program imports or requires them.
  * No bundler removes parts of a CommonJS module, so what few entry points need is in a file of its own.
  *
  * - `dist/shared.js`: shared modules of all entry points. The middleware needs only these.
  * - `dist/limiter.js`: shared modules of the entry points that have an engine, `tollgate` and `tollgate/wasm`.
- * - `dist/index.js`: `tollgate` itself, and the shared modules that need the addon, with its loader.
+ * - `dist/core.js`: shared modules that need the addon, and its loader. They are not in `dist/index.js`, because
+ *   for an `import` Node.js searches the whole text of that file for the names of exports.
  * - `dist/wasm/engine.js`: the engine as WebAssembly.
  *
- * Node.js loads five files for `tollgate` and `tollgate/express`, one of which is the addon.
+ * Node.js loads six files for `tollgate` and `tollgate/express`, one of which is the addon.
  */
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
@@ -22,7 +23,6 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCES = join(ROOT, 'ts')
 const DIST = join(ROOT, 'dist')
 const CLI = 'cli/main'
-const INDEX = 'index'
 /** Chosen by a variable of the environment, so that no module imports it. */
 const ENGINE = 'wasm/engine/engine'
 
@@ -66,19 +66,11 @@ function outside(outfile) {
   }
 }
 
-/** The property of `dist/index.js` with its modules. It is not enumerable, and no name of the interface. */
-const MODULES = "Symbol.for('tollgate.modules')"
-
-/** The way to the modules of a bundle, of which `required` is the exports. */
-function modulesOf(required, file) {
-  return file === `${INDEX}.js` ? `${required}[${MODULES}]` : required
-}
-
-/** The way from one bundle to the modules of another. */
+/** The way from one bundle to another. */
 function besides(outfile) {
   return (file) => {
     const from = relative(dirname(outfile), join(DIST, file)).replaceAll(sep, '/')
-    return modulesOf(`require(${JSON.stringify(from.startsWith('.') ? from : `./${from}`)})`, file)
+    return `require(${JSON.stringify(from.startsWith('.') ? from : `./${from}`)})`
   }
 }
 
@@ -91,7 +83,7 @@ const bundleOfTollgate = (file) => {
   const { dirname, join } = require('node:path')
   return require(join(dirname(require.resolve('tollgate/package.json')), 'dist', file))
 }`
-const ofTheMainPackage = (file) => modulesOf(`bundleOfTollgate(${JSON.stringify(file)})`, file)
+const ofTheMainPackage = (file) => `bundleOfTollgate(${JSON.stringify(file)})`
 
 /** Replaces shared modules by their counterparts in the bundles that have them. */
 function fromBundles(bundles, requireFrom) {
@@ -156,23 +148,15 @@ function withImports(modules, imports) {
   return found
 }
 
-/** Bundles shared modules. Each is an export by its path, or in the property `MODULES` of an entry point. */
+/** Bundles shared modules. Each is an export by its path. */
 async function bundleShared(file, modules, others) {
   const names = [...modules].sort()
   const lines = names.map((name, index) => `import * as m${index} from ${JSON.stringify(`./${name}.js`)}`)
-  if (file === `${INDEX}.js`) {
-    const properties = names.map((name, index) => `${JSON.stringify(name)}: m${index}`)
-    lines.push(
-      `export * from './${INDEX}.js'`,
-      `Object.defineProperty(module.exports, ${MODULES}, { value: { ${properties.join(', ')} } })`,
-    )
-  } else {
-    lines.push(`export { ${names.map((name, index) => `m${index} as ${JSON.stringify(name)}`).join(', ')} }`)
-  }
+  const exported = names.map((name, index) => `m${index} as ${JSON.stringify(name)}`)
   const outfile = join(DIST, file)
   await build({
     ...forNode,
-    stdin: { contents: lines.join('\n'), resolveDir: SOURCES, loader: 'ts' },
+    stdin: { contents: `${lines.join('\n')}\nexport { ${exported.join(', ')} }`, resolveDir: SOURCES, loader: 'ts' },
     outfile,
     plugins: [fromBundles(others, besides(outfile)), outside(outfile)],
   })
@@ -197,14 +181,14 @@ const forAll = withImports(
 const bundles = [
   { file: 'shared.js', modules: new Set(others.filter((module) => forAll.has(module))) },
   { file: 'limiter.js', modules: new Set(others.filter((module) => !forAll.has(module))) },
-  { file: `${INDEX}.js`, modules: withAddon },
+  { file: 'core.js', modules: withAddon },
   { file: 'wasm/engine.js', modules: forWasm },
 ]
 
 for (const [index, { file, modules }] of bundles.entries()) {
   await bundleShared(file, modules, bundles.slice(0, index))
 }
-for (const entry of entries.filter((entry) => entry !== INDEX)) {
+for (const entry of entries) {
   const outfile = join(DIST, `${entry}.js`)
   await build({
     ...forNode,

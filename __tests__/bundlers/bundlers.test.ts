@@ -65,16 +65,6 @@ describe('esbuild', () => {
   })
 })
 
-test('a bundle with the path of the main bundle of the package says what to deploy, too', async () => {
-  const [, { code } = { code: 'false' }] = blocksOf('esbuild')
-  const block = { code: code.replace('dist/server.cjs', 'dist/dist/index.js') }
-  await runCommands({ ...blocksOf('esbuild')[1], ...block } as never, service)
-  const target = deploy(service, 'dist')
-  await run('sh', ['-c', 'rm dist/*.node'], target)
-  writeFileSync(join(target, 'package.json'), '{ "name": "service" }')
-  await expect(run('node', ['dist/index.js'], target)).rejects.toThrow('tollgate: this program is a bundle')
-})
-
 test('webpack keeps the package external', async () => {
   const [config, commands] = blocksOf('webpack')
   writeFileSync(join(service, 'webpack.config.mjs'), config?.code ?? '')
@@ -108,7 +98,9 @@ test('nft finds the addon and all other files', async () => {
   const files = JSON.parse(await run('node', [join(__dirname, 'trace.mjs'), 'server.mjs'], service)) as string[]
   expect(files.filter((file) => file.startsWith(`node_modules/${MAIN}`)).sort()).toEqual(
     [
-      ...['package.json', 'dist/limiter.js', 'dist/shared.js'].map((file) => `node_modules/${MAIN}/${file}`),
+      ...['package.json', 'dist/core.js', 'dist/limiter.js', 'dist/shared.js'].map(
+        (file) => `node_modules/${MAIN}/${file}`,
+      ),
       ...['index', 'middleware/express', 'wasm/index'].flatMap((entry) =>
         ['js', 'mjs'].map((kind) => `node_modules/${MAIN}/dist/${entry}.${kind}`),
       ),
@@ -185,10 +177,10 @@ describe('a bundle of a part of the package', () => {
 
   test('has one engine, if that is used', async () => {
     const native = await filesOf("import { RateLimiter } from 'tollgate'; console.log(RateLimiter)")
-    expect(native).toEqual(expect.arrayContaining(['/dist/index.js', '/dist/limiter.js']))
+    expect(native).toEqual(expect.arrayContaining(['/dist/core.js', '/dist/limiter.js']))
     expect(native.filter((file) => file.includes('wasm'))).toEqual([])
     const wasm = await filesOf("import { RateLimiter } from 'tollgate/wasm'; console.log(RateLimiter)")
     expect(wasm).toContain('/wasm/inlined.js')
-    expect(wasm).not.toContain('/dist/index.js')
+    expect(wasm).not.toContain('/dist/core.js')
   })
 })

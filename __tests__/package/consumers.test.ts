@@ -72,13 +72,15 @@ describe('the number of files that a program loads', () => {
   test.each([
     ['require', "require('tollgate'); require('tollgate/express')"],
     ['import', "await import('tollgate'); await import('tollgate/express')"],
-  ])('is five and a manifest for tollgate and tollgate/express, by %s', async (_, statements) => {
+  ])('is six and a manifest for tollgate and tollgate/express, by %s', async (_, statements) => {
     const program = `(async () => { ${statements}; console.log(JSON.stringify(${LOADED})) })()`
     const files = JSON.parse(await run('node', ['--eval', program], consumer)) as readonly string[]
     const { name } = release.platform
     // The addon's loader reads the version of its package.
     const platform = [`${name}/package.json`, `${name}/${name.replace('-', '.')}.node`]
-    const bundles = ['index', 'limiter', 'middleware/express', 'shared'].map((bundle) => `tollgate/dist/${bundle}.js`)
+    const bundles = ['core', 'index', 'limiter', 'middleware/express', 'shared'].map(
+      (bundle) => `tollgate/dist/${bundle}.js`,
+    )
     expect([...files].sort()).toEqual([...platform, ...bundles].sort())
   })
 

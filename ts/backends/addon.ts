@@ -58,7 +58,7 @@ function load(): RedisClasses & { readonly engine: Engine } {
 function loadWasm(): Engine {
   try {
     // Not this module's own `require`: bundlers would add the engine to every program. The path is that of
-    // the bundle, dist/index.js.
+    // the bundle, dist/core.js, whose exports are modules.
     const modules = createRequire(__filename)('./wasm/engine.js') as Record<string, { readonly engine: Engine }>
     return (modules['wasm/engine/engine'] as { readonly engine: Engine }).engine
   } catch (cause) {
@@ -171,21 +171,8 @@ function adviceIfBroken(name: string, broken: string): string {
 
 /** Whether a bundler has put this module into a file of the program. */
 function isInOtherBundle(): boolean {
-  // ECMAScript modules have no `__filename`.
-  if (typeof __filename === 'undefined') {
-    return true
-  }
-  // A module of the sources, in tests.
-  if (/[\\/]backends[\\/]addon\.ts$/.test(__filename)) {
-    return false
-  }
-  // The bundle of the package is dist/index.js. A program's own bundle may have that name, too.
-  try {
-    const { name } = createRequire(__filename)('../package.json') as { readonly name?: unknown }
-    return name !== 'tollgate'
-  } catch {
-    return true
-  }
+  // The bundle of the package; or a module of its sources, in tests. ECMAScript modules have no `__filename`.
+  return typeof __filename === 'undefined' || !/[\\/](dist[\\/]core\.js|backends[\\/]addon\.ts)$/.test(__filename)
 }
 
 /** Whether one of the loader's two places has an addon. */

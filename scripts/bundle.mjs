@@ -1,13 +1,16 @@
 /**
  * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
- * package tollgate-cli), and three with the modules that several of these share. Each of the shared modules
+ * package tollgate-cli), and four with the modules that several of these share. Each of the shared modules
  * exists once, so that all entry points have the same classes, whether a program imports or requires them.
+ * No bundler removes parts of a CommonJS module, so what few entry points need is in a file of its own.
  *
- * - `dist/shared.js`: shared modules that load no addon. `tollgate/wasm` needs only these.
- * - `dist/core.js`: shared modules that need the addon, and its loader.
+ * - `dist/shared.js`: shared modules of all entry points. The middleware needs only these.
+ * - `dist/limiter.js`: shared modules of the entry points that have an engine, `tollgate` and `tollgate/wasm`.
+ * - `dist/core.js`: shared modules that need the addon, and its loader. They are not in `dist/index.js`, because
+ *   for an `import` Node.js searches the whole text of that file for the names of exports.
  * - `dist/wasm/engine.js`: the engine as WebAssembly.
  *
- * Node.js loads five files for `tollgate` and `tollgate/express`, one of which is the addon.
+ * Node.js loads six files for `tollgate` and `tollgate/express`, one of which is the addon.
  */
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
@@ -138,6 +141,15 @@ function needsAddon(module, imports, seen = new Set()) {
   return (imports.get(module) ?? []).some((next) => needsAddon(next, imports, seen))
 }
 
+/** Modules, and all that they import. */
+function withImports(modules, imports) {
+  const found = new Set(modules)
+  for (const module of found) {
+    for (const next of imports.get(module) ?? []) found.add(next)
+  }
+  return found
+}
+
 /** Bundles shared modules. Each is an export by its path. */
 async function bundleShared(file, modules, others) {
   const names = [...modules].sort()
@@ -159,8 +171,18 @@ const isShared = (module) => reached.get(module).length > 1 && !/(^|\/)index$/.t
 const shared = [...reached.keys()].filter(isShared)
 const withAddon = new Set(shared.filter((module) => needsAddon(module, imports)))
 const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))
+/** The outputs that have an engine. */
+const withEngine = new Set([...withAddon, ...forWasm].flatMap((module) => reached.get(module)))
+const others = shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))
+const isForLimiter = (module) => reached.get(module).every((output) => withEngine.has(output))
+// A module is bundled whole, also with imports that no entry point without an engine uses.
+const forAll = withImports(
+  others.filter((module) => !isForLimiter(module)),
+  imports,
+)
 const bundles = [
-  { file: 'shared.js', modules: new Set(shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))) },
+  { file: 'shared.js', modules: new Set(others.filter((module) => forAll.has(module))) },
+  { file: 'limiter.js', modules: new Set(others.filter((module) => !forAll.has(module))) },
   { file: 'core.js', modules: withAddon },
   { file: 'wasm/engine.js', modules: forWasm },
 ]

@@ -98,7 +98,9 @@ test('nft finds the addon and all other files', async () => {
   const files = JSON.parse(await run('node', [join(__dirname, 'trace.mjs'), 'server.mjs'], service)) as string[]
   expect(files.filter((file) => file.startsWith(`node_modules/${MAIN}`)).sort()).toEqual(
     [
-      ...['package.json', 'dist/core.js', 'dist/shared.js'].map((file) => `node_modules/${MAIN}/${file}`),
+      ...['package.json', 'dist/core.js', 'dist/limiter.js', 'dist/shared.js'].map(
+        (file) => `node_modules/${MAIN}/${file}`,
+      ),
       ...['index', 'middleware/express', 'wasm/index'].flatMap((entry) =>
         ['js', 'mjs'].map((kind) => `node_modules/${MAIN}/dist/${entry}.${kind}`),
       ),
@@ -175,7 +177,7 @@ describe('a bundle of a part of the package', () => {
 
   test('has one engine, if that is used', async () => {
     const native = await filesOf("import { RateLimiter } from 'tollgate'; console.log(RateLimiter)")
-    expect(native).toEqual(expect.arrayContaining(['/dist/core.js', '/dist/index.js']))
+    expect(native).toEqual(expect.arrayContaining(['/dist/core.js', '/dist/limiter.js']))
     expect(native.filter((file) => file.includes('wasm'))).toEqual([])
     const wasm = await filesOf("import { RateLimiter } from 'tollgate/wasm'; console.log(RateLimiter)")
     expect(wasm).toContain('/generated/wasm/inlined.js')

@@ -65,6 +65,32 @@ test('a program without frameworks gets the middlewares, the same by import and 
   })
 })
 
+describe('the number of files that a program loads', () => {
+  /** The files of the packages that CommonJS has loaded, also on behalf of `import`. */
+  const LOADED = `Object.keys(require('node:module')._cache).flatMap((file) => file.split('node_modules/')[1] ?? [])`
+
+  test.each([
+    ['require', "require('tollgate'); require('tollgate/express')"],
+    ['import', "await import('tollgate'); await import('tollgate/express')"],
+  ])('is six and a manifest for tollgate and tollgate/express, by %s', async (_, statements) => {
+    const program = `(async () => { ${statements}; console.log(JSON.stringify(${LOADED})) })()`
+    const files = JSON.parse(await run('node', ['--eval', program], consumer)) as readonly string[]
+    const { name } = release.platform
+    // The addon's loader reads the version of its package.
+    const platform = [`${name}/package.json`, `${name}/${name.replace('-', '.')}.node`]
+    const bundles = ['core', 'index', 'limiter', 'middleware/express', 'shared'].map(
+      (bundle) => `tollgate/dist/${bundle}.js`,
+    )
+    expect([...files].sort()).toEqual([...platform, ...bundles].sort())
+  })
+
+  test('is two for an entry point that has no limiter of its own', async () => {
+    const program = `require('tollgate/headers'); console.log(JSON.stringify(${LOADED}))`
+    const files = JSON.parse(await run('node', ['--eval', program], consumer)) as readonly string[]
+    expect([...files].sort()).toEqual(['tollgate/dist/headers/index.js', 'tollgate/dist/shared.js'])
+  })
+})
+
 // promise: no-dependencies
 test('a program without a peer that an entry point needs gets an error that names it', async () => {
   await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(

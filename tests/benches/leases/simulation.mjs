@@ -1,14 +1,14 @@
 /** One simulation: processes with their own leases, over one store. */
 import { gcra, MemoryStore } from '../../../dist/index.mjs'
-import shared from '../../../dist/shared.js'
+import limiter from '../../../dist/limiter.js'
 import { VirtualTime } from '../../simulation/calls/virtual-time.mjs'
 import { DelayedStore } from './delayed-store.mjs'
 import { processesOf } from './demand.mjs'
 
-const { leasedPolicySet } = shared['backends/local/leased-policies']
-const { LocalBackend } = shared['backends/local/local-backend']
-const { localOptionsOf } = shared['backends/local/local-options']
-const { policySetOf } = shared['policies/policy-set']
+const { leasedPolicySet } = limiter['backends/local/leased-policies']
+const { LocalBackend } = limiter['backends/local/local-backend']
+const { localOptionsOf } = limiter['backends/local/local-options']
+const { policySetOf } = limiter['policies/policy-set']
 
 /** The time after the last call in which all answers arrive. */
 const REST_MICROS = 1e6

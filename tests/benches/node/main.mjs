@@ -22,6 +22,7 @@ const PARTS = {
   algorithms: () => import('./algorithms.mjs'),
   metrics: () => import('./metrics.mjs'),
   wasm: () => import('./wasm.mjs'),
+  startup: () => import('./startup.mjs'),
   memory: () => import('./memory.mjs'),
   ceiling: () => import('./ceiling.mjs'),
   simulate: () => import('./simulate.mjs'),

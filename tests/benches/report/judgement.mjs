@@ -39,7 +39,7 @@ export function missed(parts) {
  */
 export function losses(parts) {
   const rows = Object.entries(parts).flatMap(([part, result]) => {
-    const found = [...lostScenes(result), ...lostGroups(result), ...lostSweeps(result), ...lostCluster(result)]
+    const found = [lostScenes, lostGroups, lostSweeps, lostCluster, lostStartup].flatMap((lostIn) => lostIn(result))
     return found.map(({ where, own, figure, other, times }) => {
       return [where, own, FIGURES[figure].name, other, times.toFixed(2), `\`${part}\``]
     })
@@ -49,7 +49,7 @@ export function losses(parts) {
 }
 
 /** The compared figures of a scene over Redis, and of a cluster. */
-const COMPARED = ['callsPerSecond', 'cpuMicros', 'redisMicros', 'p50Micros', 'p99Micros', 'timerP99Ms']
+const COMPARED = ['callsPerSecond', 'loadMs', 'cpuMicros', 'redisMicros', 'p50Micros', 'p99Micros', 'timerP99Ms']
 
 const isOurs = ({ name }) => name.startsWith('tollgate')
 
@@ -67,6 +67,17 @@ function lostCluster({ results = [] }) {
         results.filter(({ name }) => name.includes('cluster')),
       )
     : []
+}
+
+/** Losses at start-up: others load faster in the same way. A program that loads nothing is no contender. */
+function lostStartup({ results = [] }) {
+  const loading = results.filter(({ loadMs, files }) => loadMs !== undefined && files > 0)
+  return [true, false].flatMap((byImport) => {
+    return lostAmong(
+      'start-up',
+      loading.filter(({ name }) => name.endsWith('by import') === byImport),
+    )
+  })
 }
 
 function lostAmong(where, results) {

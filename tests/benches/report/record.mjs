@@ -19,6 +19,7 @@ export const PARTS = [
   'workers',
   'memory',
   'wasm',
+  'startup',
   'redis',
   'ceiling',
   'algorithms',

@@ -15,6 +15,7 @@ const OF_PARTS = {
     sizesTable(sizes),
     ...Object.entries(groups).map(([name, results]) => lapTable(name, results)),
   ],
+  startup: ({ results }) => [startupTable(results)],
   redis: ({ scenes }) => scenes.map(sceneTable),
   ceiling: ({ scenes }) => scenes.map(ceilingTable),
   algorithms: ({ scenes }) => scenes.map(algorithmTable),
@@ -106,6 +107,18 @@ function sizesTable(sizes) {
   const kB = (bytes) => (bytes / 1_000).toFixed(1)
   const rows = sizes.map(({ name, file, bytes, gzipped }) => [`${name} (\`${file}\`)`, kB(bytes), kB(gzipped)])
   return table(['download', 'kB', 'gzipped'], rows)
+}
+
+function startupTable(results) {
+  const rows = results.map((result) => [
+    result.name,
+    number(result.loadMs),
+    range(result, number),
+    number(result.processMs),
+    `${result.files}`,
+    number(result.bytes / 1_000),
+  ])
+  return table(['what a program loads', 'load ms', 'range', 'process ms', 'files', 'kB'], rows)
 }
 
 /** For each log, the medians of the turns. */

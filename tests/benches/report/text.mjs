@@ -32,6 +32,7 @@ export function list(items) {
 /** Names and formats of the figures of a sweep. */
 export const FIGURES = {
   callsPerSecond: { name: 'calls a second', text: speed, isMoreBetter: true },
+  loadMs: { name: 'ms to load', text: number },
   nsPerCall: { name: 'ns per call', text: number },
   cpuMicros: { name: 'CPU µs per call', text: number },
   redisMicros: { name: "Redis's CPU µs per call", text: number },

@@ -1,5 +1,5 @@
 /** One run: plays the scenario of a seed in virtual time, and checks what came of it. */
-import shared from '../../../dist/shared.js'
+import limiter from '../../../dist/limiter.js'
 import wasm from '../../../dist/wasm/engine.js'
 import { fixedWindow, RateLimiter, RedisStore } from '../../../dist/wasm/index.mjs'
 import { checkCounted, checkLaw, checkSettled, checkSlots } from './checks.mjs'
@@ -9,7 +9,7 @@ import { scenarioOf } from './scenario.mjs'
 import { SimulatedProcess } from './simulated-process.mjs'
 import { World } from './world.mjs'
 
-const { BoundedMap } = shared['backends/local/bounded-map']
+const { BoundedMap } = limiter['backends/local/bounded-map']
 const { engine } = wasm['wasm/engine/engine']
 
 /** The time without faults in which the connections recover, and that in which all calls are decided. */

@@ -23,7 +23,7 @@ const PLATFORM = {
 /** The exports for users of the embedded store alone. */
 const EMBEDDED = ['calendarWindow', 'gcra', 'MemoryStore', 'RateLimiter', 'TollgateError']
 
-/** A user's bundled program as one script; `imported` has its modules of WebAssembly. */
+/** A user's bundled program as one script; `imported` has the parts of the engine. */
 async function bundled(
   conditions: readonly string[],
   names: readonly string[],

@@ -37,7 +37,7 @@ const EXPECTED = [['allowed', 'allowed-last', 'refused'], 2_800_000, true, true,
 test('browsers and Deno need nothing but the bundle', async () => {
   const { context, imported } = await browser()
   // A bundle that does not use Redis leaves the Redis code out.
-  expect(imported).toEqual(['generated/wasm/inlined.js'])
+  expect(imported).toEqual(['generated/wasm/engine.js', 'generated/wasm/inlined.js'])
   expect(await resultOf(context)).toEqual(EXPECTED)
 })
 
@@ -69,7 +69,7 @@ test.each(['esm', 'cjs'] as const)('Node.js runs a bundle in the form %s', async
 describe('on workerd', () => {
   test('the engine is imported, and nothing is compiled', async () => {
     const { context, handling, imported } = await worker()
-    expect(imported).toEqual(['compiled:tollgate.wasm'])
+    expect(imported).toEqual(['compiled:tollgate.wasm', 'generated/wasm/engine.js'])
     handling.isRequest = true
     expect(await resultOf(context)).toEqual(EXPECTED)
   })

@@ -49,13 +49,15 @@ const EXPECTED = [['allowed', 'allowed-last', 'refused', 'allowed'], ['STORE_TIM
 
 test('browsers and Deno', async () => {
   const { context, imported } = await browser(NAMES)
-  expect(imported).toEqual(['generated/wasm/inlined.js', 'generated/wasm/redis-inlined.js'])
+  const files = ['engine', 'inlined', 'redis-engine', 'redis-inlined']
+  expect(imported).toEqual(files.map((name) => `generated/wasm/${name}.js`))
   expect(await resultOf(context)).toEqual(EXPECTED)
 })
 
 test('workerd', async () => {
   const { context, handling, imported } = await worker(NAMES)
-  expect(imported).toEqual(['compiled:redis.wasm', 'compiled:tollgate.wasm'])
+  const glue = ['engine', 'redis-engine'].map((name) => `generated/wasm/${name}.js`)
+  expect(imported).toEqual(['compiled:redis.wasm', 'compiled:tollgate.wasm', ...glue])
   runInContext('tollgate.RedisStore.from(() => new Promise(() => {}))', context)
   handling.isRequest = true
   expect(await resultOf(context)).toEqual(EXPECTED)

@@ -34,7 +34,7 @@ const PAGES = new Map([
   ['docs/README.md', 'index.md'],
   ['ARCHITECTURE.md', 'architecture.md'],
   ['CHANGELOG.md', 'changelog.md'],
-  ['CONTRIBUTING.md', 'contributing.md'],
+  ['.github/CONTRIBUTING.md', 'contributing.md'],
   ['.github/SECURITY.md', 'security.md'],
   ...['tests/benches', 'tests/chaos', 'examples'].map((folder) => [`${folder}/README.md`, `${basename(folder)}.md`]),
   ...pagesIn('docs', ''),

@@ -21,6 +21,7 @@ use crate::algorithm::window_oracle::Expected;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::laws::twins::told;
 use crate::policy::hold_oracle::Holds;
+use crate::policy::meters::each;
 use crate::policy::mix::{Mix, Pair, any_mix};
 use crate::policy::multi_policy_oracle::CompoundOracle;
 use crate::policy::specs::SECOND;
@@ -166,14 +167,6 @@ fn judge_response(
     prop_assert_eq!(has_told, (expected.status == Status::Blocked).then_some(blocks));
     prop_assert_eq!(response.ban(), ban);
     Ok(())
-}
-
-/// Units with as many numbers as others.
-fn each(like: &Units, number: impl Fn(usize) -> u64) -> Units {
-    match like {
-        Units::Same(_) => number(0).into(),
-        Units::ByPolicy(own) => (0..own.len()).map(number).collect::<Vec<_>>().into(),
-    }
 }
 
 /// Runs a call in the oracle and compares the results. Returns whether it was charged.

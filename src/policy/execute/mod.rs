@@ -28,21 +28,26 @@
 use std::sync::Arc;
 
 use crate::algorithm::{
-    Algorithm as _, ChargeRecord, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview,
+    Algorithm as _, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview,
 };
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
-use crate::policy::operation::{Operation, ScheduledReservations};
-use crate::policy::policy_set::{MAX_POLICIES, NamedPolicy, PolicySet};
+use crate::policy::operation::Operation;
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::policy::{Policy, State};
 use crate::time::{Micros, end_of};
 
+mod execution;
 pub mod holds;
 mod metadata;
+mod moved_units;
 mod permits;
 mod scheduled;
 
+use moved_units::{MovedUnits, charge_remaining, refund_charge};
+
+pub use execution::{Execution, MoreUnits};
 pub use metadata::{KeyMetadata, Override};
 
 /// The state and metadata of a key under one policy, to change in place.
@@ -58,77 +63,10 @@ pub struct KeyEntry<'a> {
     pub is_shared: bool,
 }
 
-/// The result of an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Execution {
-    /// The decision on a call that takes units, or on a peek. For all other operations it is that
-    /// of a later peek of no units.
-    pub response: Response,
-    /// The units that were charged or refunded; under several policies the most under one of them.
-    /// For a scheduled reservation it is the microseconds until its slot; for a cancelled one it is
-    /// 1 if it was cancelled, else 0.
-    ///
-    /// For a call with [units by policy](Units::ByPolicy) it is 1 if the call was charged, else 0.
-    ///
-    /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`]
-    /// and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
-    pub units: u64,
-    /// Further units, for the operations that have them. In a box, so that calls do not pay for it.
-    pub more_units: Option<Box<MoreUnits>>,
-    /// The scheduled reservations, for cancelling.
-    pub scheduled: ScheduledReservations,
-}
-
-/// Units that few operations report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MoreUnits {
-    /// For [`Operation::Penalize`], [`Operation::Refund`] and [`Operation::Settle`] with units by
-    /// policy: the units that were charged or refunded under each policy.
-    pub moved: Option<Box<[u64]>>,
-    /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
-    /// before it; 0 without a hold.
-    pub held: Option<Units>,
-}
-
-impl MoreUnits {
-    /// All numbers: the moved ones, then those of the hold.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        let held = self.held.iter().flat_map(Units::numbers);
-        self.moved.iter().flatten().chain(held).copied()
-    }
-}
-
-impl Execution {
-    /// The result of an operation that schedules nothing.
-    #[must_use]
-    pub fn new(response: Response, units: u64) -> Self {
-        let scheduled = ScheduledReservations::new();
-        Self { response, units, more_units: None, scheduled }
-    }
-
-    /// The result with further units.
-    pub(crate) fn with_units(self, moved: Option<Box<[u64]>>, held: Option<Units>) -> Self {
-        let has_more = moved.is_some() || held.is_some();
-        Self { more_units: has_more.then(|| Box::new(MoreUnits { moved, held })), ..self }
-    }
-
-    /// See [`MoreUnits::moved`].
-    #[must_use]
-    pub fn moved(&self) -> Option<&[u64]> {
-        self.more_units.as_ref()?.moved.as_deref()
-    }
-
-    /// See [`MoreUnits::held`].
-    #[must_use]
-    pub fn held(&self) -> Option<&Units> {
-        self.more_units.as_ref()?.held.as_ref()
-    }
-}
-
 /// Executes an operation on the keys of the policies, in their order, at the time `now`.
 ///
 /// At least one policy has a key. A policy without a key does not take part. An operation's data
-/// per policy (a [`ChargeRecord`], an override's numbers) is indexed by the policy's number,
+/// per policy (a [`ChargeRecord`](crate::algorithm::ChargeRecord), an override's numbers) is indexed by the policy's number,
 /// whether or not the policy has a key. Without such data nothing is refunded or changed. Numbers
 /// of another algorithm are ignored: see [`PolicySet::check_override`].
 pub fn execute(
@@ -247,26 +185,6 @@ pub fn execute(
         }
     };
     Execution::new(peek(policies, &entries, now), units).with_units(moved, held)
-}
-
-/// The units that an operation has charged or refunded, by policy.
-#[derive(Debug, Clone, Copy, Default)]
-struct MovedUnits([u64; MAX_POLICIES]);
-
-impl MovedUnits {
-    fn add(&mut self, policy: usize, units: u64) {
-        self.0[policy] += units;
-    }
-
-    /// The most under one policy.
-    fn most(&self) -> u64 {
-        self.0.into_iter().max().unwrap_or(0)
-    }
-
-    /// The units under each policy, if the units of the operation are by policy.
-    fn by_policy(&self, policies: &PolicySet, units: &Units) -> Option<Box<[u64]>> {
-        units.is_by_policy().then(|| self.0[..policies.named().len()].into())
-    }
 }
 
 /// A policy and its key.
@@ -516,41 +434,6 @@ fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> R
     };
     let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
     Response::of_preview(policies, &outcomes, now, takes_last)
-}
-
-/// Charges each policy as many units as it has left, at most `units`.
-fn charge_remaining(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: &Units) -> MovedUnits {
-    let mut charged = MovedUnits::default();
-    for entry in entries {
-        let units = units.of(entry.number);
-        entry.prepare(now, units);
-        let most = entry.remaining(now).min(units);
-        // A cost of 0 would only repair the state, which has been done.
-        if most > 0 {
-            entry.charge(now, most);
-        }
-        charged.add(entry.number, most);
-    }
-    charged
-}
-
-/// Refunds units of one charge under one policy.
-fn refund_charge(
-    entry: &mut PolicyEntry<'_, '_>,
-    now: Micros,
-    units: u64,
-    taken: &[ChargeRecord],
-) -> u64 {
-    if entry.part.is_shared {
-        return 0;
-    }
-    entry.prepare(now, units);
-    if units == 0 {
-        return 0;
-    }
-    let number = entry.number;
-    let (policy, state) = entry.policy_and_state(now);
-    taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
 }
 
 fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {

@@ -137,6 +137,7 @@ mod tests {
     use crate::policy::decision::Status;
     use crate::policy::execute::tests::{SECOND, TestKey};
     use crate::policy::execute::*;
+    use crate::policy::operation::ScheduledReservations;
 
     fn schedule(kept: &mut TestKey, now: Micros, cost: u64) -> Execution {
         kept.execute(now, &Operation::Schedule { cost: cost.into(), max_wait: u64::MAX })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::algorithm::{FixedWindow, Gcra, LogLimit, SlidingLog};
+use crate::algorithm::{ChargeRecord, FixedWindow, Gcra, LogLimit, SlidingLog};
 use crate::policy::decision::{Decision, Status};
 use crate::policy::operation::Charge;
 use crate::time::MAX_SAFE;

@@ -1,7 +1,7 @@
 //! Costs by policy: each policy decides on its own cost, and charges it.
 
 use super::*;
-use crate::algorithm::{Concurrency, FixedWindow, Gcra, TokenBucket};
+use crate::algorithm::{ChargeRecord, FixedWindow, Gcra, TokenBucket};
 use crate::policy::decision::Status;
 use crate::policy::execute::tests::{SECOND, TestKey};
 use crate::policy::multi_policy::LimitReport;

@@ -1,6 +1,7 @@
 //! Policy sets and operations, for every policy.
 
 pub(crate) mod bans;
+pub(crate) mod charges;
 pub(crate) mod count_refused;
 pub(crate) mod every_policy;
 pub(crate) mod hold_oracle;

@@ -9,8 +9,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use proptest::prelude::Rng as _;
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use tollgate::algorithm::{
     Algorithm as _, BucketLayout, CalendarWindow, ChargeRecord, FixedWindow, Gcra, IntervalBucket,
     KeyState as _, LeakyBucket, Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow,
@@ -22,34 +20,15 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyMetadata};
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::units::Units;
 
-use crate::cases::seeds;
+use crate::cases::{Random, seeds};
 use crate::laws::trace::START;
+use crate::policy::charges::taken;
 use crate::policy::multi_policy::{Kept, on, unused};
-use crate::redis::operations::taken;
 
 const STEPS: usize = 250;
 const TRACES: u32 = 4_000;
-
-struct Random(TestRng);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()))
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.0.next_u64() % most
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
-    }
-
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// The most units within each of several lengths of time: of a window, or of any span.
 enum Bound {
@@ -371,20 +350,19 @@ impl Run {
         let Some(hold) = self.any_call().and_then(|number| self.calls[number].hold) else {
             return Ok(());
         };
-        let executed =
-            self.execute(set, &Operation::Extend { hold, cost: cost.into(), lasting: 9_000 });
+        let extend = Operation::Extend { hold, cost: cost.into(), lasting: 9_000 };
+        let executed = self.execute(set, &extend);
         self.admit(set, &executed, executed.units, Some(hold))
     }
 
     /// Commits a reservation of one charge for fewer units.
-    fn commit(&mut self, set: &PolicySet, hold: HoldId, actual: u64) {
+    fn commit(&mut self, set: &PolicySet, hold: HoldId, actual: Units) {
         let Some(number) = self.calls.iter().position(|call| call.hold == Some(hold)) else {
             return;
         };
         let Call { cost, ref records, .. } = self.calls[number];
         let charges = vec![Charge { units: cost.into(), taken: records.clone() }];
-        let executed =
-            self.execute(set, &Operation::Settle { hold, actual: actual.into(), charges });
+        let executed = self.execute(set, &Operation::Settle { hold, actual, charges });
         self.calls[number].net -= executed.units;
     }
 
@@ -420,8 +398,8 @@ impl Run {
                 0
             });
         }
-        let executed =
-            self.execute(set, &Operation::Settle { hold, actual: actual.into(), charges });
+        let settle = Operation::Settle { hold, actual: actual.into(), charges };
+        let executed = self.execute(set, &settle);
         if executed.held() == Some(&0.into()) {
             return Ok(());
         }
@@ -485,7 +463,7 @@ fn reserved_estimates_keep_the_law_in_actual_units() {
             while let Some(index) = open.iter().position(|&(end, _)| end <= run.now) {
                 let (_, hold) = open.swap_remove(index);
                 let actual = 100 + run.random.below(500);
-                run.commit(&set, hold, actual);
+                run.commit(&set, hold, actual.into());
                 used += actual;
             }
             let hold = number.to_le_bytes();

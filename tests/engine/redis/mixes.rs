@@ -1,4 +1,4 @@
-//! Random mixes of one to five policies. At each step the embedded store, the Lua script on a real
+//! Random mixes of one to eight policies. At each step the embedded store, the Lua script on a real
 //! server and the oracle report the same, and a refusal leaves every policy's value in Redis
 //! unchanged, to the byte.
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, ChargeRecord, FixedWindow, LogLimit, SlidingLog};
+use tollgate::algorithm::{Algorithm as _, FixedWindow, LogLimit, SlidingLog};
 use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::policy::ban::BanRule;
-use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
-use tollgate::policy::multi_policy::{LimitReport, Response};
+use tollgate::policy::multi_policy::Response;
 
-use crate::policy::refunds::used_after;
+use crate::policy::charges::taken;
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::units::Units;
@@ -235,41 +234,6 @@ fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
         charges.pop();
     }
     Operation::Settle { hold, actual, charges }
-}
-
-/// The charge of a decision on a call of `cost` units, of which `kept` stay charged, by policy.
-pub(crate) fn taken(
-    policies: &PolicySet,
-    told: &Response,
-    cost: &Units,
-    kept: &Units,
-) -> Vec<ChargeRecord> {
-    let Decision { at, status, reset_after_ms, retry_after_ms, .. } = told.decision;
-    let used_of = |limit: u64, capacity: u64, remaining: u64| match remaining {
-        0 => limit.min(capacity),
-        remaining => capacity - remaining,
-    };
-    let resets = match &told.limits {
-        None if matches!(status, Status::Allowed | Status::AllowedLast) => {
-            vec![(reset_after_ms, retry_after_ms, used_after(&told.decision))]
-        }
-        None => vec![(reset_after_ms, 0, 0)],
-        Some(several) => {
-            let numbers = |one: &LimitReport| {
-                let LimitReport { limit, capacity, remaining, .. } = *one;
-                (one.reset_after_ms, one.mark, used_of(limit, capacity, remaining))
-            };
-            several.limits.iter().map(numbers).collect()
-        }
-    };
-    let mut resets = resets.into_iter();
-    let taken = policies.named().iter().enumerate().map(|(number, named)| {
-        let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
-        let (reset_after_ms, mark, used) = own.into_iter().max().unwrap_or_default();
-        let (cost, kept) = (cost.of(number), kept.of(number));
-        ChargeRecord { at, reset_at: at + reset_after_ms * 1_000, mark, cost, used, kept }
-    });
-    taken.collect()
 }
 
 /// A policy of the same kind with another limit.

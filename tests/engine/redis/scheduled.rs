@@ -15,9 +15,10 @@ use tollgate::redis::{CallBatch, KeyNames};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::charges::taken;
 use crate::policy::meters;
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
-use crate::redis::operations::{KEYS, Model, in_memory, taken};
+use crate::redis::operations::{KEYS, Model, in_memory};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
 

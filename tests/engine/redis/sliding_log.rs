@@ -17,8 +17,8 @@ use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::log_oracle::{LogOracle, LogSpec, any_logs, any_one};
 use crate::laws::trace::{START, any_trace};
+use crate::policy::charges::taken;
 use crate::policy::specs::{DAY, HOUR, MILLI, SECOND};
-use crate::redis::operations::taken;
 use crate::redis::server::Server;
 use crate::redis::twins::{STEPS, equal, lasting, proven};
 

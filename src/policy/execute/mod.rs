@@ -66,9 +66,10 @@ pub struct KeyEntry<'a> {
 /// Executes an operation on the keys of the policies, in their order, at the time `now`.
 ///
 /// At least one policy has a key. A policy without a key does not take part. An operation's data
-/// per policy (a [`ChargeRecord`](crate::algorithm::ChargeRecord), an override's numbers) is indexed by the policy's number,
-/// whether or not the policy has a key. Without such data nothing is refunded or changed. Numbers
-/// of another algorithm are ignored: see [`PolicySet::check_override`].
+/// per policy (a [`ChargeRecord`](crate::algorithm::ChargeRecord), an override's numbers) is indexed
+/// by the policy's number, whether or not the policy has a key. Without such data nothing is
+/// refunded or changed. Numbers of another algorithm are ignored: see
+/// [`PolicySet::check_override`].
 pub fn execute(
     policies: &PolicySet,
     parts: &mut [Option<KeyEntry<'_>>],

@@ -1,7 +1,8 @@
 //! The encoding of a response: ten doubles in an array that JavaScript reads. If the limits have
 //! names, a key is blocked, or the response is to an operation, six more follow for each limit, then
-//! two for the block of each limit's key if any is blocked, and then the units of a hold or those of
-//! scheduled reservations.
+//! two for the block of each limit's key if any is blocked, and then the units that were moved by
+//! policy, the units of a hold (one number, or one for each policy), or the numbers of scheduled
+//! reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
@@ -9,7 +10,7 @@ use crate::algorithm::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
 use crate::policy::decision::{Decision, Status};
-use crate::policy::execute::Execution;
+use crate::policy::execute::{Execution, MoreUnits};
 use crate::policy::multi_policy::{Block, Blocks, LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
@@ -29,7 +30,8 @@ const LIMIT_LENGTH: usize = 6;
 /// for a key that is not blocked.
 const BLOCK_LENGTH: usize = 2;
 
-/// The doubles of a hold: its units.
+/// The doubles of a hold: its units. (Units by policy need more, and have the space of scheduled
+/// reservations.)
 const HELD_LENGTH: usize = 1;
 
 /// The doubles of a response with reports of `limits` limits.
@@ -165,7 +167,7 @@ impl ResponseBuffer for [f64] {
             Ok(result) => {
                 let found;
                 (*head, found) = encode_execution(result, LENGTH);
-                let ResponseDetails { reports, blocks, held, scheduled } = found;
+                let ResponseDetails { reports, blocks, more_units, scheduled } = found;
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
                 let count = blocks.as_ref().map_or(0, |blocks| blocks.len());
@@ -174,8 +176,9 @@ impl ResponseBuffer for [f64] {
                     blocked,
                     blocks.iter().flat_map(|all| all.iter()).map(doubles_of_block),
                 );
-                // No operation has both.
-                copy_chunks(others, held.into_iter().map(|units| [double(units)]));
+                let units = more_units.iter().flat_map(|more| more.numbers());
+                // No operation has both units and reservations.
+                copy_chunks(others, units.map(|units| [double(units)]));
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
@@ -239,7 +242,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
     blocks: Option<Box<Blocks>>,
-    held: Option<u64>,
+    more_units: Option<Box<MoreUnits>>,
     scheduled: ScheduledReservations,
 }
 
@@ -249,14 +252,14 @@ pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
 ) -> (DecisionBuffer, ResponseDetails) {
-    let Execution { response, units, held, scheduled } = executed;
+    let Execution { response, units, more_units, scheduled } = executed;
     let Response { decision, limits: reports, blocks } = response;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
     let blocked = if blocks.is_some() { BLOCKED } else { 0.0 };
     let code = MULTI_LIMIT + blocked + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    let details = ResponseDetails { reports, blocks, held, scheduled };
+    let details = ResponseDetails { reports, blocks, more_units, scheduled };
     let next_after = double(decision.next_after_ms);
     let [at, retry_at, reset_at] =
         [decision.at, decision.retry_at, decision.reset_at].map(epoch_ms);
@@ -313,7 +316,7 @@ impl ResponseDetails {
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
         doubles.extend(self.blocks.iter().flat_map(|all| all.iter()).flat_map(doubles_of_block));
-        doubles.extend(self.held.map(double));
+        doubles.extend(self.more_units.iter().flat_map(|more| more.numbers()).map(double));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }
 }

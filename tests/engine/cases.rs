@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use proptest::prelude::ProptestConfig;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::prelude::{ProptestConfig, Rng as _};
+use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng};
 
 /// `count` cases, or the percentage of them that `TOLLGATE_CASES` sets: 10 for a quick run, 1000
 /// for a long one. At least one case.
@@ -33,4 +33,25 @@ pub(crate) fn seeds(count: u32) -> Range<u64> {
     let drawn = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok());
     let first = drawn.unwrap_or(1_u64) << 32;
     first..first + u64::from(cases(count).cases)
+}
+
+/// Random numbers by a seed.
+pub(crate) struct Random(TestRng);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()))
+    }
+
+    pub(crate) fn below(&mut self, most: u64) -> u64 {
+        self.0.next_u64() % most
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+    }
+
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod exactness;
 pub(crate) mod leases;
 pub(crate) mod max_admission;
+mod meters;
 pub(crate) mod min_admission;
 pub(crate) mod trace;
 pub(crate) mod twins;
@@ -22,7 +23,7 @@ pub(crate) fn peek_response(policy: &Policy, state: &State, now: u64, cost: u64)
         may_strike: false,
         is_shared: false,
     };
-    let peek = Operation::Peek { cost };
+    let peek = Operation::Peek { cost: cost.into() };
     execute(&policy.clone().into(), &mut [Some(entry)], now, &peek).response
 }
 

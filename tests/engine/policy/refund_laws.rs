@@ -9,8 +9,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use proptest::prelude::Rng as _;
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use tollgate::algorithm::{
     Algorithm as _, BucketLayout, CalendarWindow, ChargeRecord, FixedWindow, Gcra, IntervalBucket,
     KeyState as _, LeakyBucket, Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow,
@@ -22,34 +20,15 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyMetadata};
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::units::Units;
 
-use crate::cases::seeds;
+use crate::cases::{Random, seeds};
 use crate::laws::trace::START;
+use crate::policy::charges::taken;
 use crate::policy::multi_policy::{Kept, on, unused};
-use crate::redis::operations::taken;
 
 const STEPS: usize = 250;
 const TRACES: u32 = 4_000;
-
-struct Random(TestRng);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()))
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.0.next_u64() % most
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
-    }
-
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// The most units within each of several lengths of time: of a window, or of any span.
 enum Bound {
@@ -294,7 +273,7 @@ impl Run {
                 self.admit(&set, &executed, executed.units, None)
             }
             _ => {
-                let executed = self.execute(&set, &Operation::Take { cost });
+                let executed = self.execute(&set, &Operation::Take { cost: cost.into() });
                 self.admit(&set, &executed, executed.units, None)
             }
         }
@@ -312,7 +291,7 @@ impl Run {
         if cost == 0 || !matches!(status, Status::Allowed | Status::AllowedLast) {
             return Ok(());
         }
-        let records = taken(set, &executed.response, cost, 0);
+        let records = taken(set, &executed.response, &cost.into(), &0.into());
         self.calls.push_back(Call { records, at: self.now, cost, net: cost, left: cost, hold });
         self.check()
     }
@@ -350,7 +329,7 @@ impl Run {
                 (record.mark, record.cost, record.kept) = (0, units, 0);
             }
         }
-        let given = self.execute(set, &Operation::Refund { units, taken }).units;
+        let given = self.execute(set, &Operation::Refund { units: units.into(), taken }).units;
         if given > net {
             return Err(format!("{given} came back of {net}: {:?}", self.spec.versions));
         }
@@ -363,7 +342,7 @@ impl Run {
         self.next_hold += 1;
         let hold = self.next_hold.to_le_bytes();
         let lasting = 1 + self.random.below(40_000);
-        let executed = self.execute(set, &Operation::Reserve { cost, hold, lasting });
+        let executed = self.execute(set, &Operation::Reserve { cost: cost.into(), hold, lasting });
         self.admit(set, &executed, executed.units, Some(hold))
     }
 
@@ -371,17 +350,18 @@ impl Run {
         let Some(hold) = self.any_call().and_then(|number| self.calls[number].hold) else {
             return Ok(());
         };
-        let executed = self.execute(set, &Operation::Extend { hold, cost, lasting: 9_000 });
+        let extend = Operation::Extend { hold, cost: cost.into(), lasting: 9_000 };
+        let executed = self.execute(set, &extend);
         self.admit(set, &executed, executed.units, Some(hold))
     }
 
     /// Commits a reservation of one charge for fewer units.
-    fn commit(&mut self, set: &PolicySet, hold: HoldId, actual: u64) {
+    fn commit(&mut self, set: &PolicySet, hold: HoldId, actual: Units) {
         let Some(number) = self.calls.iter().position(|call| call.hold == Some(hold)) else {
             return;
         };
         let Call { cost, ref records, .. } = self.calls[number];
-        let charges = vec![Charge { units: cost, taken: records.clone() }];
+        let charges = vec![Charge { units: cost.into(), taken: records.clone() }];
         let executed = self.execute(set, &Operation::Settle { hold, actual, charges });
         self.calls[number].net -= executed.units;
     }
@@ -396,10 +376,10 @@ impl Run {
             (0..self.calls.len()).filter(|&one| is_own(&self.calls[one])).collect();
         let charge = |&number: &usize| {
             let Call { cost, ref records, .. } = self.calls[number];
-            Charge { units: cost, taken: records.clone() }
+            Charge { units: cost.into(), taken: records.clone() }
         };
         let charges: Vec<_> = numbers.iter().map(charge).collect();
-        let held: u64 = charges.iter().map(|charge| charge.units).sum();
+        let held: u64 = charges.iter().map(|charge| charge.units.of(0)).sum();
         let actual = self.random.below(2 * held + 1);
         // Each charge gives back by itself, the latest first.
         let policy = &set.named()[0].policy;
@@ -408,24 +388,25 @@ impl Run {
         in_force.normalize(&mut state, self.now);
         let (mut surplus, mut given) = (held.saturating_sub(actual), Vec::new());
         for charge in charges.iter().rev() {
-            let units = surplus.min(charge.units);
+            let units = surplus.min(charge.units.of(0));
             surplus -= units;
-            let kept = charge.units - units;
-            let taken = ChargeRecord { kept, cost: charge.units, ..charge.taken[0] };
+            let kept = charge.units.of(0) - units;
+            let taken = ChargeRecord { kept, cost: charge.units.of(0), ..charge.taken[0] };
             given.push(if units > 0 {
                 in_force.refund(&mut state, self.now, units, taken)
             } else {
                 0
             });
         }
-        let executed = self.execute(set, &Operation::Settle { hold, actual, charges });
-        if executed.held == Some(0) {
+        let settle = Operation::Settle { hold, actual: actual.into(), charges };
+        let executed = self.execute(set, &settle);
+        if executed.held() == Some(&0.into()) {
             return Ok(());
         }
         for &number in &numbers {
             (self.calls[number].hold, self.calls[number].left) = (None, 0);
         }
-        if executed.held != Some(held) {
+        if executed.held() != Some(&held.into()) {
             // A charge is so old that the trace has forgotten it.
             self.calls.iter_mut().for_each(|call| call.net = 0);
             self.execute(set, &Operation::Reset);
@@ -482,11 +463,11 @@ fn reserved_estimates_keep_the_law_in_actual_units() {
             while let Some(index) = open.iter().position(|&(end, _)| end <= run.now) {
                 let (_, hold) = open.swap_remove(index);
                 let actual = 100 + run.random.below(500);
-                run.commit(&set, hold, actual);
+                run.commit(&set, hold, actual.into());
                 used += actual;
             }
             let hold = number.to_le_bytes();
-            let operation = Operation::Reserve { cost: 4_000, hold, lasting: 10 * MINUTE };
+            let operation = Operation::Reserve { cost: 4_000.into(), hold, lasting: 10 * MINUTE };
             let executed = run.execute(&set, &operation);
             run.admit(&set, &executed, executed.units, Some(hold)).unwrap();
             if executed.units > 0 {

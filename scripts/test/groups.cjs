@@ -37,7 +37,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
-      'api/{bad-input,duration,events,limiter,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
+      'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,failures,fetch,heap,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'fallback/{options,share}',
@@ -61,7 +61,7 @@ const GROUPS = [
       'local/{elapsed-clock,lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/prometheus',
       'middleware/failures',
-      'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,times,units,update,wait,watch}',
+      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,tiers,times,units,update,wait,watch}',
       'permits/{linked-list,patience}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
@@ -130,7 +130,7 @@ const GROUPS = [
     tests: ['wasm/*', 'wasm/redis/*', 'middleware/rate-limit-headers', 'simulation/twins'],
     onWasm: [
       'api/short-durations',
-      'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,times,units,update,wait}',
+      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,tiers,times,units,update,wait}',
     ],
   },
   {

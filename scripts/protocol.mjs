@@ -82,7 +82,9 @@ const TABLES = [
       'ACQUIRE',
       'RELEASE',
       'RENEW_PERMIT',
-    ].map((name, index) => [name, index + 1]),
+    ]
+      .map((name, index) => [name, index + 1])
+      .concat([['METERED', 64, 'Added to an operation whose units are by policy.']]),
   },
   {
     name: 'status',

@@ -21,6 +21,8 @@ pub(crate) mod operation {
     pub(crate) const ACQUIRE: u8 = 17;
     pub(crate) const RELEASE: u8 = 18;
     pub(crate) const RENEW_PERMIT: u8 = 19;
+    /// Added to an operation whose units are by policy.
+    pub(crate) const METERED: u8 = 64;
 }
 
 /// The statuses of decisions, in responses to JavaScript. Failures have negative codes.
@@ -189,6 +191,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_ACQUIRE", "17"),
     ("OPERATION_RELEASE", "18"),
     ("OPERATION_RENEW_PERMIT", "19"),
+    ("OPERATION_METERED", "64"),
     ("FORM_GENERAL", "0"),
     ("FORM_WITH_HOLDS", "1"),
     ("FORM_MULTI_POLICY", "2"),

@@ -8,6 +8,8 @@ use crate::algorithm::{
 };
 use crate::policy::Policy;
 use crate::policy::operation::{Charge, HoldId, Operation};
+use crate::policy::policy_set::MAX_POLICIES;
+use crate::policy::units::Units;
 use crate::protocol::operation;
 
 /// The numbers of an override, by policy; `None` for a policy that keeps those of its limiter.
@@ -15,17 +17,23 @@ pub(crate) type Overrides = Vec<Option<Arc<Policy>>>;
 
 /// The operation of a code and its numbers, which `numbersOf` in `ts/backends/operation.ts` writes;
 /// `None` if numbers are missing. Times are whole microseconds.
+///
+/// If the code has [`METERED`](operation::METERED), units are by policy: the number of policies stands
+/// before the first units, and each number of units is replaced by one for each policy.
 pub(crate) fn read(
     code: u8,
     numbers: &[f64],
     overrides: impl FnOnce() -> Overrides,
 ) -> Option<Operation> {
+    if code > operation::METERED {
+        return metered(code - operation::METERED, numbers);
+    }
     let amount = whole(numbers.first().copied().unwrap_or(0.0));
     Some(match code {
-        operation::TAKE => Operation::Take { cost: amount },
+        operation::TAKE => Operation::Take { cost: amount.into() },
         operation::TAKE_UP_TO => Operation::TakeUpTo { units: amount },
-        operation::PEEK => Operation::Peek { cost: amount },
-        operation::PENALIZE => Operation::Penalize { units: amount },
+        operation::PEEK => Operation::Peek { cost: amount.into() },
+        operation::PENALIZE => Operation::Penalize { units: amount.into() },
         operation::RESET => Operation::Reset,
         operation::BLOCK => Operation::Block { lasting: amount },
         operation::UNBLOCK => Operation::Unblock,
@@ -36,7 +44,7 @@ pub(crate) fn read(
         operation::REFUND => refund(numbers)?,
         operation::SCHEDULE => {
             let &[_, max_wait] = numbers else { return None };
-            Operation::Schedule { cost: amount, max_wait: whole(max_wait) }
+            Operation::Schedule { cost: amount.into(), max_wait: whole(max_wait) }
         }
         operation::CANCEL_SCHEDULED => cancel_scheduled(numbers),
         operation::ACQUIRE => acquire(numbers)?,
@@ -52,23 +60,79 @@ pub(crate) fn read(
 /// charged, and its charge.
 fn refund(numbers: &[f64]) -> Option<Operation> {
     let (&[units, cost, kept], taken) = numbers.split_first_chunk()?;
-    let taken = charge_records(taken, whole(cost), whole(kept));
-    Some(Operation::Refund { units: whole(units), taken })
+    let taken = charge_records(taken, &whole(cost).into(), &whole(kept).into());
+    Some(Operation::Refund { units: whole(units).into(), taken })
+}
+
+/// An operation whose units are by policy.
+fn metered(code: u8, numbers: &[f64]) -> Option<Operation> {
+    let (hold, numbers) = match code {
+        operation::RESERVE | operation::EXTEND | operation::SETTLE => {
+            let (hold, numbers) = numbers.split_first_chunk()?;
+            (hold_of(hold), numbers)
+        }
+        _ => (HoldId::default(), numbers),
+    };
+    let (&policies, mut numbers) = numbers.split_first()?;
+    let policies =
+        usize::try_from(whole(policies)).ok().filter(|n| (1..=MAX_POLICIES).contains(n))?;
+    let cost = take_units(&mut numbers, policies)?;
+    Some(match (code, numbers) {
+        (operation::TAKE, []) => Operation::Take { cost },
+        (operation::PEEK, []) => Operation::Peek { cost },
+        (operation::PENALIZE, []) => Operation::Penalize { units: cost },
+        (operation::SCHEDULE, &[max_wait]) => {
+            Operation::Schedule { cost, max_wait: whole(max_wait) }
+        }
+        (operation::ACQUIRE, &[permit, waited]) => {
+            Operation::Acquire { cost, request: permit_request(permit, waited) }
+        }
+        (operation::RESERVE, &[lasting]) => {
+            Operation::Reserve { cost, hold, lasting: whole(lasting) }
+        }
+        (operation::EXTEND, &[lasting]) => {
+            Operation::Extend { hold, cost, lasting: whole(lasting) }
+        }
+        (operation::REFUND, _) => {
+            let whole = take_units(&mut numbers, policies)?;
+            let kept = take_units(&mut numbers, policies)?;
+            Operation::Refund { units: cost, taken: charge_records(numbers, &whole, &kept) }
+        }
+        (operation::SETTLE, [of_charges, charges @ ..])
+            if whole(*of_charges) == policies as u64 =>
+        {
+            let charge = |mut numbers: &[f64]| {
+                let units = take_units(&mut numbers, policies)?;
+                let taken = charge_records(numbers, &units, &Units::NONE);
+                Some(Charge { units, taken })
+            };
+            let charges = charges.chunks_exact(1 + 4 * policies).map(charge);
+            Operation::Settle { hold, actual: cost, charges: charges.collect::<Option<_>>()? }
+        }
+        _ => return None,
+    })
+}
+
+/// Takes units by policy from the front.
+fn take_units(numbers: &mut &[f64], policies: usize) -> Option<Units> {
+    let (own, rest) = numbers.split_at_checked(policies)?;
+    *numbers = rest;
+    Some(Units::ByPolicy(own.iter().copied().map(whole).collect()))
 }
 
 /// The charge of a call: its time and, by policy, the time at which the key was to be fresh, the mark,
 /// and the units that were used after it.
-fn charge_records(taken: &[f64], cost: u64, kept: u64) -> Vec<ChargeRecord> {
+fn charge_records(taken: &[f64], cost: &Units, kept: &Units) -> Vec<ChargeRecord> {
     let (at, policies) = taken.split_first().unwrap_or((&0.0, &[]));
-    let record = |&[reset_at, mark, used]: &[f64; 3]| ChargeRecord {
+    let record = |(policy, &[reset_at, mark, used]): (usize, &[f64; 3])| ChargeRecord {
         at: whole(*at),
         reset_at: whole(reset_at),
         mark: whole(mark),
         used: whole(used),
-        cost,
-        kept,
+        cost: cost.of(policy),
+        kept: kept.of(policy),
     };
-    policies.as_chunks().0.iter().map(record).collect()
+    policies.as_chunks().0.iter().enumerate().map(record).collect()
 }
 
 /// An operation on a hold. A reservation and its extension have the units and the time for which it
@@ -77,16 +141,16 @@ fn charge_records(taken: &[f64], cost: u64, kept: u64) -> Vec<ChargeRecord> {
 fn on_hold(code: u8, hold: HoldId, numbers: &[f64]) -> Option<Operation> {
     Some(match (code, numbers) {
         (operation::RESERVE, &[cost, lasting]) => {
-            Operation::Reserve { cost: whole(cost), hold, lasting: whole(lasting) }
+            Operation::Reserve { cost: whole(cost).into(), hold, lasting: whole(lasting) }
         }
         (operation::EXTEND, &[cost, lasting]) => {
-            Operation::Extend { hold, cost: whole(cost), lasting: whole(lasting) }
+            Operation::Extend { hold, cost: whole(cost).into(), lasting: whole(lasting) }
         }
         (operation::RENEW, &[lasting]) => Operation::Renew { hold, lasting: whole(lasting) },
         (operation::SETTLE, [actual, policies, charges @ ..]) => {
             let length = 2 + 3 * usize::try_from(whole(*policies)).ok()?;
             let charges = charges.chunks_exact(length).map(charge).collect();
-            Operation::Settle { hold, actual: whole(*actual), charges }
+            Operation::Settle { hold, actual: whole(*actual).into(), charges }
         }
         _ => return None,
     })
@@ -99,17 +163,20 @@ fn hold_of(bytes: &[f64; size_of::<HoldId>()]) -> HoldId {
 
 fn charge(numbers: &[f64]) -> Charge {
     let (units, taken) = numbers.split_first().unwrap_or((&0.0, &[]));
-    let units = whole(*units);
-    Charge { units, taken: charge_records(taken, units, 0) }
+    let units = Units::Same(whole(*units));
+    Charge { taken: charge_records(taken, &units, &Units::NONE), units }
 }
 
 /// A call for a permit: the units, the permit, and the time for which the call has waited, which is
 /// negative if it does not wait.
 fn acquire(numbers: &[f64]) -> Option<Operation> {
     let &[cost, permit, waited] = numbers else { return None };
+    Some(Operation::Acquire { cost: whole(cost).into(), request: permit_request(permit, waited) })
+}
+
+fn permit_request(permit: f64, waited: f64) -> PermitRequest {
     let waited = (waited >= 0.0).then(|| whole(waited));
-    let request = PermitRequest { id: whole(permit), waited };
-    Some(Operation::Acquire { cost: whole(cost), request })
+    PermitRequest { id: whole(permit), waited }
 }
 
 /// Cancels the scheduled reservations of one call. JavaScript keeps them while a caller waits, and does
@@ -140,6 +207,57 @@ mod tests {
         assert_eq!(doubles.len(), 2 * SCHEDULED_RESERVATION_LENGTH);
         let read = read(operation::CANCEL_SCHEDULED, &doubles, Vec::new);
         assert_eq!(read, Some(Operation::CancelScheduled { scheduled }));
+    }
+
+    fn metered(code: u8, numbers: &[f64]) -> Option<Operation> {
+        read(code + operation::METERED, numbers, Vec::new)
+    }
+
+    #[test]
+    fn units_by_policy_follow_the_number_of_policies() {
+        let cost = || Units::from([5, 0]);
+        let take = metered(operation::TAKE, &[2.0, 5.0, 0.0]);
+        assert_eq!(take, Some(Operation::Take { cost: cost() }));
+        let schedule = metered(operation::SCHEDULE, &[2.0, 5.0, 0.0, 9.0]);
+        assert_eq!(schedule, Some(Operation::Schedule { cost: cost(), max_wait: 9 }));
+        let acquire = metered(operation::ACQUIRE, &[2.0, 5.0, 0.0, 7.0, -1.0]);
+        let request = PermitRequest { id: 7, waited: None };
+        assert_eq!(acquire, Some(Operation::Acquire { cost: cost(), request }));
+        let hold = [3.0; 16];
+        let reserve = metered(operation::RESERVE, &[&hold[..], &[2.0, 5.0, 0.0, 9.0]].concat());
+        let reserved = Operation::Reserve { cost: cost(), hold: [3; 16], lasting: 9 };
+        assert_eq!(reserve, Some(reserved));
+    }
+
+    #[test]
+    fn charge_records_have_the_units_of_their_policies() {
+        let record =
+            |cost, kept, reset_at| ChargeRecord { at: 80, reset_at, mark: 0, used: 1, cost, kept };
+        let charge = [80.0, 90.0, 0.0, 1.0, 95.0, 0.0, 1.0];
+        let numbers = [&[2.0, 1.0, 2.0, 5.0, 6.0, 4.0, 3.0], &charge[..]].concat();
+        let taken = vec![record(5, 4, 90), record(6, 3, 95)];
+        let refund = Operation::Refund { units: [1, 2].into(), taken };
+        assert_eq!(metered(operation::REFUND, &numbers), Some(refund));
+
+        let (hold, own) = ([3.0; 16], [&[5.0, 6.0], &charge[..]].concat());
+        let numbers = [&hold[..], &[2.0, 1.0, 2.0, 2.0], &own, &own].concat();
+        let taken = vec![record(5, 0, 90), record(6, 0, 95)];
+        let charges = vec![Charge { units: [5, 6].into(), taken }; 2];
+        let settle = Operation::Settle { hold: [3; 16], actual: [1, 2].into(), charges };
+        assert_eq!(metered(operation::SETTLE, &numbers), Some(settle));
+    }
+
+    #[test]
+    fn numbers_of_another_number_of_policies_are_no_operation() {
+        for numbers in [&[][..], &[2.0, 5.0], &[2.0, 5.0, 0.0, 1.0], &[0.0], &[9.0; 10], &[0.5]] {
+            assert_eq!(metered(operation::TAKE, numbers), None, "{numbers:?}");
+        }
+        let hold = [3.0; 16];
+        let settle = [&hold[..], &[2.0, 1.0, 2.0, 3.0]].concat();
+        assert_eq!(metered(operation::SETTLE, &settle), None);
+        for code in [operation::TAKE_UP_TO, operation::RENEW, operation::RESET, 0] {
+            assert_eq!(metered(code, &[1.0, 1.0]), None, "{code}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The encoding of a response: ten doubles in an array that JavaScript reads. If the limits have
 //! names, a key is blocked, or the response is to an operation, six more follow for each limit, then
-//! two for the block of each limit's key if any is blocked, and then the units of a hold or those of
-//! scheduled reservations.
+//! two for the block of each limit's key if any is blocked, and then the units that were moved by
+//! policy, the units of a hold (one number, or one for each policy), or the numbers of scheduled
+//! reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
@@ -12,6 +13,7 @@ use crate::policy::decision::{Decision, Status};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{Block, Blocks, LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
+use crate::policy::units::Units;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
 
@@ -29,7 +31,8 @@ const LIMIT_LENGTH: usize = 6;
 /// for a key that is not blocked.
 const BLOCK_LENGTH: usize = 2;
 
-/// The doubles of a hold: its units.
+/// The doubles of a hold: its units. (Units by policy need more, and have the space of scheduled
+/// reservations.)
 const HELD_LENGTH: usize = 1;
 
 /// The doubles of a response with reports of `limits` limits.
@@ -165,7 +168,7 @@ impl ResponseBuffer for [f64] {
             Ok(result) => {
                 let found;
                 (*head, found) = encode_execution(result, LENGTH);
-                let ResponseDetails { reports, blocks, held, scheduled } = found;
+                let ResponseDetails { reports, blocks, moved, held, scheduled } = found;
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
                 let count = blocks.as_ref().map_or(0, |blocks| blocks.len());
@@ -174,8 +177,10 @@ impl ResponseBuffer for [f64] {
                     blocked,
                     blocks.iter().flat_map(|all| all.iter()).map(doubles_of_block),
                 );
-                // No operation has both.
-                copy_chunks(others, held.into_iter().map(|units| [double(units)]));
+                let (moved, held) = (moved.as_deref().unwrap_or_default(), held_numbers(&held));
+                let units = moved.iter().chain(held).map(|&units| [double(units)]);
+                // No operation has both units and reservations.
+                copy_chunks(others, units);
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
@@ -239,7 +244,8 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
     blocks: Option<Box<Blocks>>,
-    held: Option<u64>,
+    moved: Option<Box<[u64]>>,
+    held: Option<Units>,
     scheduled: ScheduledReservations,
 }
 
@@ -249,14 +255,14 @@ pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
 ) -> (DecisionBuffer, ResponseDetails) {
-    let Execution { response, units, held, scheduled } = executed;
+    let Execution { response, units, moved, held, scheduled } = executed;
     let Response { decision, limits: reports, blocks } = response;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
     let blocked = if blocks.is_some() { BLOCKED } else { 0.0 };
     let code = MULTI_LIMIT + blocked + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    let details = ResponseDetails { reports, blocks, held, scheduled };
+    let details = ResponseDetails { reports, blocks, moved, held, scheduled };
     let next_after = double(decision.next_after_ms);
     let [at, retry_at, reset_at] =
         [decision.at, decision.retry_at, decision.reset_at].map(epoch_ms);
@@ -298,6 +304,11 @@ fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {
         .map(double)
 }
 
+/// The units of a hold: one number, or one for each policy.
+fn held_numbers(held: &Option<Units>) -> &[u64] {
+    held.as_ref().map_or(&[], Units::numbers)
+}
+
 fn doubles_of_reservation(
     reservation: &Option<ScheduledReservation>,
 ) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
@@ -313,7 +324,8 @@ impl ResponseDetails {
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
         doubles.extend(self.blocks.iter().flat_map(|all| all.iter()).flat_map(doubles_of_block));
-        doubles.extend(self.held.map(double));
+        doubles.extend(self.moved.iter().flatten().copied().map(double));
+        doubles.extend(held_numbers(&self.held).iter().copied().map(double));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }
 }

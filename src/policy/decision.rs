@@ -135,17 +135,19 @@ fn empty_for_ms<A: Algorithm>(policy: &A, state: &A::State, now: Micros) -> u64 
 /// remaining units. Among equals it is the first.
 #[must_use]
 pub fn decision_of_limits(statuses: &[LimitStatus], now: Micros, outcome: Outcome) -> Decision {
-    decision_of_status(statuses, now, outcome.into())
+    let status = outcome.into();
+    decision_of_status(statuses, reported_limit(statuses, status), now, status)
 }
 
-/// [`decision_of_limits`] by a status, which may be [`Status::Blocked`]. For an allowed call, the
-/// remaining units determine whether it took the last unit.
+/// [`decision_of_limits`] by a status, which may be [`Status::Blocked`], and by the index of the
+/// reported limit. For an allowed call, the remaining units determine whether it took the last unit.
 pub(crate) fn decision_of_status(
     statuses: &[LimitStatus],
+    reported: usize,
     now: Micros,
     status: Status,
 ) -> Decision {
-    let limit = statuses.get(reported_limit(statuses, status)).copied().unwrap_or_default();
+    let limit = statuses.get(reported).copied().unwrap_or_default();
     let (status, retry_after_ms) = match status {
         Status::Allowed | Status::AllowedLast if limit.remaining > 0 => {
             (Status::Allowed, limit.mark)

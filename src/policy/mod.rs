@@ -7,6 +7,7 @@ pub mod mark;
 pub mod multi_policy;
 pub mod operation;
 pub mod policy_set;
+pub mod units;
 pub mod variants;
 
 use crate::algorithm::{

@@ -1,6 +1,8 @@
 //! Responses that name several limits: those of a policy whose limits have names, and those of
 //! several policies that decide together.
 
+use std::iter;
+
 use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome};
 use crate::policy::ban::Ban;
 use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
@@ -70,6 +72,8 @@ pub struct LimitReport {
 /// the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyOutcome {
+    /// The cost under this policy.
+    pub cost: u64,
     /// The outcome under this policy alone.
     pub outcome: Outcome,
     /// The end of the key's block; any time up to now if there is none.
@@ -109,10 +113,27 @@ fn joint_status(has: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
     }
 }
 
+/// The index of the smallest limit that is below its cost; of the smallest one if none is.
+#[cold]
+fn impossible_limit(statuses: &[LimitStatus], costs: impl Iterator<Item = u64>) -> usize {
+    let limits = statuses.iter().zip(costs).enumerate();
+    let rank = |&(_, (limit, cost)): &(usize, (&LimitStatus, u64))| {
+        (cost <= limit.capacity, limit.capacity)
+    };
+    limits.min_by_key(rank).map_or(0, |(index, _)| index)
+}
+
 impl LimitReports {
-    fn of(statuses: &[LimitStatus], now: Micros, cost: u64, status: Status) -> Self {
+    /// The reports, each with the cost under its limit.
+    fn of(
+        statuses: &[LimitStatus],
+        reported: usize,
+        now: Micros,
+        costs: impl Iterator<Item = u64>,
+        status: Status,
+    ) -> Self {
         let is_allowed = matches!(status, Status::Allowed | Status::AllowedLast);
-        let numbers = |limit: &LimitStatus| LimitReport {
+        let numbers = |(limit, cost): (&LimitStatus, u64)| LimitReport {
             limit: limit.limit,
             capacity: limit.capacity,
             remaining: limit.remaining,
@@ -121,10 +142,7 @@ impl LimitReports {
             reset_after_ms: millis_until(limit.reset_at, now),
             mark: if is_allowed { limit.mark } else { 0 },
         };
-        Self {
-            reported: reported_limit(statuses, status),
-            limits: statuses.iter().map(numbers).collect(),
-        }
+        Self { reported, limits: statuses.iter().zip(costs).map(numbers).collect() }
     }
 }
 
@@ -138,18 +156,21 @@ impl Response {
         cost: u64,
         outcome: Outcome,
     ) -> Self {
-        Self::of_status(named, statuses, now, cost, outcome.into())
+        let status = outcome.into();
+        let reported = reported_limit(statuses, status);
+        Self::of_status(named, statuses, reported, now, iter::repeat(cost), status)
     }
 
     fn of_status(
         named: bool,
         statuses: &[LimitStatus],
+        reported: usize,
         now: Micros,
-        cost: u64,
+        costs: impl Iterator<Item = u64>,
         status: Status,
     ) -> Self {
-        let limits = || Box::new(LimitReports::of(statuses, now, cost, status));
-        let decision = decision::decision_of_status(statuses, now, status);
+        let limits = || Box::new(LimitReports::of(statuses, reported, now, costs, status));
+        let decision = decision::decision_of_status(statuses, reported, now, status);
         Self { decision, limits: named.then(limits), blocks: None }
     }
 
@@ -158,21 +179,22 @@ impl Response {
     ///
     /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is,
     /// otherwise refused if one policy refuses it. [`decision::decision_of_limits`] chooses the
-    /// reported limit among all; of a blocked call it is the one with the longest retry.
+    /// reported limit among all; of a blocked call it is the one with the longest retry, and of an
+    /// impossible call the smallest of those that are below their costs.
     #[must_use]
-    pub fn of_policies(
-        policies: &PolicySet,
-        outcomes: &[PolicyOutcome],
-        now: Micros,
-        cost: u64,
-    ) -> Self {
+    pub fn of_policies(policies: &PolicySet, outcomes: &[PolicyOutcome], now: Micros) -> Self {
         let named = policies.named_limits() > 0;
         let statuses: PerPolicy<_> =
             outcomes.iter().flat_map(|one| one.limit_statuses(now)).collect();
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
             joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
-        let response = Self::of_status(named, &statuses, now, cost, status);
+        let costs = || outcomes.iter().flat_map(|one| iter::repeat_n(one.cost, one.statuses.len()));
+        let reported = match status {
+            Status::Impossible => impossible_limit(&statuses, costs()),
+            _ => reported_limit(&statuses, status),
+        };
+        let response = Self::of_status(named, &statuses, reported, now, costs(), status);
         if status != Status::Blocked {
             return response;
         }
@@ -200,11 +222,23 @@ impl Response {
         latest
     }
 
-    /// The response to a call that has not been made. If it is allowed, `takes_last` says whether
-    /// it would take the last unit.
+    /// The response to a call that has not been made. `takes_last` says whether one of the policies
+    /// would be left without units by its own cost.
     #[must_use]
-    pub fn with_takes_last(self, takes_last: bool) -> Self {
-        Self { decision: self.decision.with_takes_last(takes_last), ..self }
+    pub fn of_preview(
+        policies: &PolicySet,
+        outcomes: &[PolicyOutcome],
+        now: Micros,
+        takes_last: bool,
+    ) -> Self {
+        // A policy without a cost, and without units, is without units after the call, too.
+        let is_empty = |one: &PolicyOutcome| {
+            one.cost == 0 && one.statuses.iter().any(|status| status.remaining == 0)
+        };
+        let takes = outcomes.iter().any(|one| one.cost > 0);
+        let takes_last = takes_last || takes && outcomes.iter().any(is_empty);
+        let response = Self::of_policies(policies, outcomes, now);
+        Self { decision: response.decision.with_takes_last(takes_last), ..response }
     }
 }
 
@@ -263,5 +297,6 @@ pub fn take_all(
         statuses.extend(policy.limit_statuses(state, now, cost, outcome));
     }
     let named = policies.alone().is_none_or(|policy| policy.named_limits() > 0);
-    Some(Response::of_status(named, &statuses, now, cost, status))
+    let reported = reported_limit(&statuses, status);
+    Some(Response::of_status(named, &statuses, reported, now, iter::repeat(cost), status))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{ChargeRecord, PermitId, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
+use crate::policy::units::Units;
 use crate::time::Micros;
 
 /// The scheduled reservations of one call, by policy; `None` for a policy without a key.
@@ -15,18 +16,21 @@ pub type HoldId = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     /// The units.
-    pub units: u64,
+    pub units: Units,
     /// The times of the charge, by policy.
     pub taken: Vec<ChargeRecord>,
 }
 
 /// An operation on a key, or on several keys that are decided together.
+///
+/// Units may be [by policy](Units::ByPolicy). A policy whose cost is 0 only repairs its state, and
+/// refuses no call, unless its key is blocked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     /// Takes units if all of them fit, otherwise none.
     Take {
         /// The units.
-        cost: u64,
+        cost: Units,
     },
     /// Takes as many units as fit, at most `units`.
     TakeUpTo {
@@ -37,7 +41,7 @@ pub enum Operation {
     /// later. The units of a hold that expires stay charged.
     Reserve {
         /// The units.
-        cost: u64,
+        cost: Units,
         /// The hold.
         hold: HoldId,
         /// How long the hold may be settled, in microseconds.
@@ -49,7 +53,7 @@ pub enum Operation {
         /// The hold.
         hold: HoldId,
         /// The further units.
-        cost: u64,
+        cost: Units,
         /// How long the hold may be settled from now on, in microseconds.
         lasting: Micros,
     },
@@ -60,7 +64,7 @@ pub enum Operation {
         /// The hold.
         hold: HoldId,
         /// The actual units.
-        actual: u64,
+        actual: Units,
         /// The charges of the reservation, in their order. The units of other charges under the hold
         /// are not refunded.
         charges: Vec<Charge>,
@@ -76,17 +80,17 @@ pub enum Operation {
     /// Previews a cost, which may be 0.
     Peek {
         /// The units.
-        cost: u64,
+        cost: Units,
     },
     /// Charges units whether or not they fit: under each policy as many as remain, at most `units`.
     Penalize {
         /// The units.
-        units: u64,
+        units: Units,
     },
     /// Refunds units of an earlier call, under each policy as many as are still charged.
     Refund {
         /// The units.
-        units: u64,
+        units: Units,
         /// The charge of the call, by policy.
         taken: Vec<ChargeRecord>,
     },
@@ -94,8 +98,8 @@ pub enum Operation {
     /// `max_wait`, and returns the microseconds until then: see
     /// [`Rate::schedule`](crate::algorithm::Rate::schedule). All policies must be rates.
     Schedule {
-        /// The units, at least 1.
-        cost: u64,
+        /// The units, at least 1; by policy some may be 0, and then this policy has no slot.
+        cost: Units,
         /// The longest wait in microseconds, capped at [`MAX_WAIT`](crate::algorithm::MAX_WAIT).
         max_wait: Micros,
     },
@@ -111,7 +115,7 @@ pub enum Operation {
     /// ticket under this policy. It has no other ticket. A refused call that waits is no strike.
     Acquire {
         /// The units.
-        cost: u64,
+        cost: Units,
         /// The permit, with the time for which the call has waited.
         request: PermitRequest,
     },
@@ -147,4 +151,26 @@ pub enum Operation {
     },
     /// Ends an override.
     ClearOverride,
+}
+
+impl Operation {
+    /// The units of an operation that may have them by policy.
+    fn units(&self) -> Option<&Units> {
+        match self {
+            Self::Take { cost }
+            | Self::Reserve { cost, .. }
+            | Self::Extend { cost, .. }
+            | Self::Peek { cost }
+            | Self::Schedule { cost, .. }
+            | Self::Acquire { cost, .. } => Some(cost),
+            Self::Penalize { units } | Self::Refund { units, .. } => Some(units),
+            Self::Settle { actual, .. } => Some(actual),
+            _ => None,
+        }
+    }
+
+    /// Whether the units are by policy.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.units().is_some_and(Units::is_by_policy)
+    }
 }

@@ -21,6 +21,7 @@ export const OPERATION_CODES = {
   acquire: 17,
   release: 18,
   renewPermit: 19,
+  metered: 64,
 } as const
 
 /** The statuses of decisions, in responses to JavaScript. Failures have negative codes. */

@@ -105,14 +105,14 @@ impl MemoryLimiter {
         if self.is_general {
             return self.take_general(key, cost, clock);
         }
-        let decide = || self.decide(key, &Operation::Take { cost }, clock);
+        let decide = || self.decide(key, &Operation::Take { cost: cost.into() }, clock);
         let take = |policy: &_, state: &mut _, now| multi_policy::take(policy, state, now, cost);
         self.change(key, clock, take, decide)
     }
 
     /// Takes units from a key under any policies and with any metadata.
     fn take_general(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
-        let decide = || self.decide(key, &Operation::Take { cost }, clock);
+        let decide = || self.decide(key, &Operation::Take { cost: cost.into() }, clock);
         // WebAssembly has one path for all, to keep the download small.
         if cfg!(target_arch = "wasm32") {
             return decide();

@@ -3,6 +3,7 @@ use crate::algorithm::{ChargeRecord, FixedWindow, Gcra, SlidingCounter};
 use crate::policy::ban::BanRule;
 use crate::policy::decision::Status;
 use crate::policy::policy_set::NamedPolicy;
+use crate::policy::units::Units;
 
 fn limiter(max_keys: usize) -> MemoryLimiter {
     let policy = Policy::Gcra(Gcra::new(2, 1_000_000, 2).unwrap());
@@ -25,7 +26,7 @@ fn run(
 }
 
 fn peek(limiter: &MemoryLimiter, text: &str, now: Micros, cost: u64) -> Decision {
-    run(limiter, text, now, &Operation::Peek { cost }).unwrap()
+    run(limiter, text, now, &Operation::Peek { cost: cost.into() }).unwrap()
 }
 
 #[test]
@@ -89,7 +90,8 @@ fn slots_are_scheduled_and_cancelled_except_in_a_shared_bucket() {
         |name, now, operation: &_| limiter.execute(&[Some(key(name))], operation, &now).unwrap();
     for (name, comes_back) in [("resident", 1), ("newcomer", 0)] {
         limiter.take(key(name), 2, &0);
-        let scheduled = execute(name, 0, &Operation::Schedule { cost: 1, max_wait: 1_000_000 });
+        let scheduled =
+            execute(name, 0, &Operation::Schedule { cost: 1.into(), max_wait: 1_000_000 });
         assert_eq!((scheduled.units, scheduled.scheduled.len()), (500_000, 1));
         assert_eq!(limiter.take(key(name), 1, &499_999).status, Status::Refused);
         let cancel = Operation::CancelScheduled { scheduled: scheduled.scheduled };
@@ -169,7 +171,7 @@ fn execute(limiter: &MemoryLimiter, keys: [&str; 2], operation: &Operation) -> (
     (executed.response.decision.status, executed.units)
 }
 
-const ONE: Operation = Operation::Take { cost: 1 };
+const ONE: Operation = Operation::Take { cost: Units::Same(1) };
 
 #[test]
 fn each_policy_counts_by_the_key_of_its_dimension() {
@@ -178,7 +180,7 @@ fn each_policy_counts_by_the_key_of_its_dimension() {
     assert_eq!(execute(&limiter, ["ann", "work"], &ONE), (Status::AllowedLast, 1));
     assert_eq!(execute(&limiter, ["ann", "origin"], &ONE), (Status::Refused, 0));
     assert_eq!(execute(&limiter, ["bob", "origin"], &ONE), (Status::Allowed, 1));
-    let peek = Operation::Peek { cost: 2 };
+    let peek = Operation::Peek { cost: 2.into() };
     let keys = [Some(key("cat")), Some(key("origin"))];
     let several = limiter.execute(&keys, &peek, &0).unwrap().response.limits.unwrap();
     let remaining: Vec<_> = several.limits.iter().map(|limit| limit.remaining).collect();
@@ -271,13 +273,13 @@ fn what_a_shared_count_holds_is_neither_reset_nor_given_back() {
     limiter.take(key("resident"), 2, &0);
     limiter.take(key("newcomer"), 2, &0);
     let taken = vec![ChargeRecord { at: 0, reset_at: 500_000, ..ChargeRecord::default() }];
-    let refund = Operation::Refund { units: 1, taken };
+    let refund = Operation::Refund { units: 1.into(), taken };
     let given = |text| limiter.execute(&[Some(key(text))], &refund, &0).unwrap();
     let own = given("resident");
     assert_eq!((own.units, own.response.decision.remaining), (1, 3));
     let shared = given("newcomer");
     assert_eq!((shared.units, shared.response.decision.remaining), (0, 2));
-    let penalty = Operation::Penalize { units: 9 };
+    let penalty = Operation::Penalize { units: 9.into() };
     assert_eq!(limiter.execute(&[Some(key("newcomer"))], &penalty, &0).unwrap().units, 2);
     let reset = limiter.execute(&[Some(key("newcomer"))], &Operation::Reset, &0);
     assert_eq!(reset, Err(OperationError::SharedBucket));

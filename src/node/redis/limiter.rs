@@ -96,7 +96,7 @@ impl NativeRedisLimiter {
         cost: u64,
     ) -> CallResult<Flush> {
         let (mut batch, mut flush) = (CallBatch::new(), Flush::peeking());
-        self.push(&mut batch, env, keys, tag, Operation::Peek { cost })?;
+        self.push(&mut batch, env, keys, tag, Operation::Peek { cost: cost.into() })?;
         flush.push_variants(&locked(&self.queue.variants), batch);
         Ok(flush)
     }

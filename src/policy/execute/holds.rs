@@ -4,19 +4,20 @@
 //! its reservation has charged in total, so a caller that does not know of an extension neither
 //! charges units twice nor refunds more than was reserved.
 
-use super::{Execution, PolicyEntry, charge_remaining, refund_charge, take};
+use super::{Execution, MovedUnits, PolicyEntry, charge_remaining, refund_charge, take};
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId};
 use crate::policy::policy_set::PolicySet;
-use crate::time::{MAX_SAFE, Micros, end_of};
+use crate::policy::units::Units;
+use crate::time::{Micros, end_of};
 
 /// A reservation that has not been settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// The identifier.
     pub id: HoldId,
     /// The units that were charged.
-    pub units: u64,
+    pub units: Units,
     /// From this time on it cannot be settled.
     pub expires_at: Micros,
 }
@@ -26,12 +27,12 @@ pub(super) fn reserve(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
+    cost: &Units,
     (id, lasting): (HoldId, Micros),
 ) -> Execution {
     let executed = take(policies, entries, now, cost, policies.ban());
     if executed.units > 0 {
-        put(entries, now, Hold { id, units: cost, expires_at: end_of(now, lasting) });
+        put(entries, now, Hold { id, units: cost.clone(), expires_at: end_of(now, lasting) });
     }
     executed
 }
@@ -41,14 +42,14 @@ pub(super) fn extend(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
+    cost: &Units,
     (id, lasting): (HoldId, Micros),
 ) -> Option<Execution> {
-    let mut hold = find(entries, now, id)?;
+    let mut hold = find_like(entries, now, id, cost)?;
     let mut executed = take(policies, entries, now, cost, policies.ban());
     if executed.units > 0 {
-        hold.units = hold.units.saturating_add(cost).min(MAX_SAFE);
-        put(entries, now, hold.until(end_of(now, lasting)));
+        hold.units = hold.units.plus(cost);
+        put(entries, now, hold.clone().until(end_of(now, lasting)));
     }
     executed.held = Some(hold.units);
     Some(executed)
@@ -61,54 +62,55 @@ pub(super) fn renew(
     now: Micros,
     (id, lasting): (HoldId, Micros),
 ) -> bool {
-    let hold = find(entries, now, id);
-    if let Some(hold) = hold {
-        put(entries, now, hold.until(end_of(now, lasting)));
-    }
-    hold.is_some()
+    let Some(hold) = find(entries, now, id) else { return false };
+    put(entries, now, hold.until(end_of(now, lasting)));
+    true
 }
 
 /// See [`Operation::Settle`](crate::policy::operation::Operation::Settle). Returns the units that
-/// were moved, and those of the hold; 0 and 0 without a hold.
+/// were moved, and those of the hold; `None` without a hold.
 pub(super) fn settle(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     id: HoldId,
-    actual: u64,
+    actual: &Units,
     charges: &[Charge],
-) -> (u64, u64) {
-    let Some(Hold { units, .. }) = find(entries, now, id) else { return (0, 0) };
+) -> Option<(MovedUnits, Units)> {
+    let Hold { units, .. } = find_like(entries, now, id, actual)?;
     remove(entries, id);
-    let moved = match units.checked_sub(actual) {
-        None => charge_remaining(entries, now, actual - units),
-        Some(surplus) => refund_newest(entries, now, surplus, charges),
-    };
-    (moved, units)
+    let deficit = actual.minus(&units);
+    let mut moved = MovedUnits::default();
+    if !deficit.is_zero() {
+        moved = charge_remaining(entries, now, &deficit);
+    }
+    for entry in entries {
+        let number = entry.number;
+        let surplus = units.of(number).saturating_sub(actual.of(number));
+        moved.add(number, refund_newest(entry, now, surplus, charges));
+    }
+    Some((moved, units))
 }
 
-/// Refunds units of several charges, of the latest ones first. Returns the most units under one
-/// policy.
+/// Refunds units of several charges under one policy, of the latest ones first.
 fn refund_newest(
-    entries: &mut [PolicyEntry<'_, '_>],
+    entry: &mut PolicyEntry<'_, '_>,
     now: Micros,
     mut surplus: u64,
     charges: &[Charge],
 ) -> u64 {
-    let mut refunded = vec![0; entries.len()];
+    let mut refunded = 0;
     for Charge { units: charged, taken } in charges.iter().rev() {
-        let units = surplus.min(*charged);
+        let cost = charged.of(entry.number);
+        let units = surplus.min(cost);
         surplus -= units;
         if units == 0 {
             continue;
         }
-        let (cost, kept) = (*charged, charged - units);
-        let whole = |record: &ChargeRecord| ChargeRecord { cost, kept, ..*record };
+        let whole = |record: &ChargeRecord| ChargeRecord { cost, kept: cost - units, ..*record };
         let taken: Vec<_> = taken.iter().map(whole).collect();
-        for (entry, refunded) in entries.iter_mut().zip(&mut refunded) {
-            *refunded += refund_charge(entry, now, units, &taken);
-        }
+        refunded += refund_charge(entry, now, units, &taken);
     }
-    refunded.into_iter().max().unwrap_or(0)
+    refunded
 }
 
 impl Hold {
@@ -125,7 +127,18 @@ fn holds<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut Vec<Hold>
 
 /// The hold with an identifier, if it has not expired.
 fn find(entries: &mut [PolicyEntry<'_, '_>], now: Micros, id: HoldId) -> Option<Hold> {
-    holds(entries)?.iter().copied().find(|hold| hold.id == id && hold.expires_at > now)
+    holds(entries)?.iter().find(|hold| hold.id == id && hold.expires_at > now).cloned()
+}
+
+/// The hold with an identifier, if it has not expired and has as many numbers of units: a limiter with
+/// another number of policies may have charged it.
+fn find_like(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    id: HoldId,
+    units: &Units,
+) -> Option<Hold> {
+    find(entries, now, id).filter(|hold| hold.units.is_like(units))
 }
 
 fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {

@@ -7,6 +7,9 @@
 //! decides by itself. If all admit the cost and no key is blocked, all charge it; otherwise none
 //! does.
 //!
+//! **Costs by policy.** Each policy decides on its own cost and charges it. One whose cost is 0 admits
+//! the call and charges nothing, but a block of its key refuses the call, too.
+//!
 //! **A block** refuses every call until it ends. Charged units stay charged, drain, and may be
 //! refunded or added to meanwhile. A call that a block refuses is not counted, even where refused
 //! calls count.
@@ -30,7 +33,8 @@ use crate::algorithm::{
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
-use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::policy::policy_set::{MAX_POLICIES, NamedPolicy, PolicySet};
+use crate::policy::units::Units;
 use crate::policy::{Policy, State};
 use crate::time::{Micros, end_of};
 
@@ -64,12 +68,17 @@ pub struct Execution {
     /// For a scheduled reservation it is the microseconds until its slot; for a cancelled one it is
     /// 1 if it was cancelled, else 0.
     ///
+    /// For a call with [units by policy](Units::ByPolicy) it is 1 if the call was charged, else 0.
+    ///
     /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`]
     /// and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
     pub units: u64,
+    /// For [`Operation::Penalize`], [`Operation::Refund`] and [`Operation::Settle`] with units by
+    /// policy: the units that were charged or refunded under each policy.
+    pub moved: Option<Box<[u64]>>,
     /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
     /// before it; 0 without a hold. Otherwise `None`.
-    pub held: Option<u64>,
+    pub held: Option<Units>,
     /// The scheduled reservations, for cancelling.
     pub scheduled: ScheduledReservations,
 }
@@ -78,7 +87,8 @@ impl Execution {
     /// The result of an operation that schedules nothing.
     #[must_use]
     pub fn new(response: Response, units: u64) -> Self {
-        Self { response, units, held: None, scheduled: ScheduledReservations::new() }
+        let scheduled = ScheduledReservations::new();
+        Self { response, units, moved: None, held: None, scheduled }
     }
 }
 
@@ -101,35 +111,39 @@ pub fn execute(
             part.state.drop_ended_mark(now);
         }
     }
-    let mut held = None;
+    let (mut held, mut moved) = (None, None);
     let units = match operation {
         Operation::Take { cost } => {
-            return take(policies, &mut entries, now, *cost, policies.ban());
+            return take(policies, &mut entries, now, cost, policies.ban());
         }
         Operation::Reserve { cost, hold, lasting } => {
-            return holds::reserve(policies, &mut entries, now, *cost, (*hold, *lasting));
+            return holds::reserve(policies, &mut entries, now, cost, (*hold, *lasting));
         }
         Operation::Extend { hold, cost, lasting } => {
             let hold = (*hold, *lasting);
-            if let Some(execution) = holds::extend(policies, &mut entries, now, *cost, hold) {
+            if let Some(execution) = holds::extend(policies, &mut entries, now, cost, hold) {
                 return execution;
             }
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            held = Some(0);
+            held = Some(cost.none());
             0
         }
         Operation::TakeUpTo { units } => return take_up_to(policies, &mut entries, now, *units),
         Operation::Peek { cost } => {
-            return Execution::new(peek(policies, &entries, now, *cost), 0);
+            set_cost(&mut entries, cost);
+            return Execution::new(peek(policies, &entries, now), 0);
         }
         Operation::Settle { hold, actual, charges } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            let (moved, units) = holds::settle(&mut entries, now, *hold, *actual, charges);
+            let settled = holds::settle(&mut entries, now, *hold, actual, charges);
+            let (refunded, units) =
+                settled.unwrap_or_else(|| (MovedUnits::default(), actual.none()));
             held = Some(units);
-            moved
+            moved = refunded.by_policy(policies, actual);
+            refunded.most()
         }
         Operation::Acquire { cost, request } => {
-            return permits::acquire(policies, &mut entries, now, *cost, *request);
+            return permits::acquire(policies, &mut entries, now, cost, *request);
         }
         Operation::Release { permit } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
@@ -143,10 +157,22 @@ pub fn execute(
             entries.iter_mut().for_each(|entry| entry.repair(now));
             u64::from(holds::renew(&mut entries, now, (*hold, *lasting)))
         }
-        Operation::Penalize { units } => charge_remaining(&mut entries, now, *units),
-        Operation::Refund { units, taken } => refund(&mut entries, now, *units, taken),
+        Operation::Penalize { units } => {
+            let charged = charge_remaining(&mut entries, now, units);
+            moved = charged.by_policy(policies, units);
+            charged.most()
+        }
+        Operation::Refund { units, taken } => {
+            let mut refunded = MovedUnits::default();
+            for entry in &mut entries {
+                let units = units.of(entry.number);
+                refunded.add(entry.number, refund_charge(entry, now, units, taken));
+            }
+            moved = refunded.by_policy(policies, units);
+            refunded.most()
+        }
         Operation::Schedule { cost, max_wait } => {
-            return scheduled::schedule(policies, &mut entries, now, *cost, *max_wait);
+            return scheduled::schedule(policies, &mut entries, now, cost, *max_wait);
         }
         Operation::CancelScheduled { scheduled } => scheduled::cancel(&mut entries, now, scheduled),
         Operation::Reset => {
@@ -187,7 +213,27 @@ pub fn execute(
             0
         }
     };
-    Execution { held, ..Execution::new(peek(policies, &entries, now, 0), units) }
+    Execution { moved, held, ..Execution::new(peek(policies, &entries, now), units) }
+}
+
+/// The units that an operation has charged or refunded, by policy.
+#[derive(Debug, Clone, Copy, Default)]
+struct MovedUnits([u64; MAX_POLICIES]);
+
+impl MovedUnits {
+    fn add(&mut self, policy: usize, units: u64) {
+        self.0[policy] += units;
+    }
+
+    /// The most under one policy.
+    fn most(&self) -> u64 {
+        self.0.into_iter().max().unwrap_or(0)
+    }
+
+    /// The units under each policy, if the units of the operation are by policy.
+    fn by_policy(&self, policies: &PolicySet, units: &Units) -> Option<Box<[u64]>> {
+        units.is_by_policy().then(|| self.0[..policies.named().len()].into())
+    }
 }
 
 /// A policy and its key.
@@ -196,6 +242,8 @@ struct PolicyEntry<'s, 'a> {
     /// The limiter's numbers.
     own: &'s Policy,
     part: &'s mut KeyEntry<'a>,
+    /// The cost of the call under this policy.
+    cost: u64,
     /// The call for a permit, if the operation is one.
     request: Option<PermitRequest>,
 }
@@ -267,11 +315,12 @@ impl PolicyEntry<'_, '_> {
     }
 
     /// The policy's outcome, with the status of its limits now.
-    fn policy_outcome(&self, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
-        self.outcome_by(self.part.state, now, cost, outcome)
+    fn policy_outcome(&self, now: Micros, outcome: Outcome) -> PolicyOutcome {
+        self.outcome_by(self.part.state, now, outcome)
     }
 
-    fn outcome_by(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
+    fn outcome_by(&self, state: &State, now: Micros, outcome: Outcome) -> PolicyOutcome {
+        let cost = self.cost;
         let statuses = match (self.policy(now), state, self.request) {
             (Policy::Concurrency(own), State::Permits(permits), Some(request)) => {
                 let status = own.status_for(permits, now, cost, outcome, request.id);
@@ -286,7 +335,8 @@ impl PolicyEntry<'_, '_> {
         let KeyMetadata { blocked_until, bans, .. } = *self.part.metadata;
         let changes_at = self.part.metadata.override_at(now).map(|numbers| numbers.until);
         let ban_step = bans.step_of(blocked_until);
-        PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
+        let cost = self.cost;
+        PolicyOutcome { cost, outcome, blocked_until, ban_step, changes_at, statuses }
     }
 
     /// Counts a strike. It may ban the key.
@@ -308,55 +358,62 @@ fn entries<'s, 'a>(
     let numbered = policies.named().iter().zip(parts).enumerate();
     let entry = |(number, (NamedPolicy { policy, .. }, part)): (usize, (&'s NamedPolicy, _))| {
         let part: &'s mut Option<KeyEntry<'a>> = part;
-        part.as_mut().map(|part| PolicyEntry { number, own: policy, part, request: None })
+        part.as_mut().map(|part| PolicyEntry { number, own: policy, part, cost: 0, request: None })
     };
     numbered.filter_map(entry).collect()
+}
+
+/// Sets the cost of the call under each policy.
+fn set_cost(entries: &mut [PolicyEntry<'_, '_>], cost: &Units) {
+    entries.iter_mut().for_each(|entry| entry.cost = cost.of(entry.number));
 }
 
 fn take(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
+    cost: &Units,
     ban: Option<&BanRule>,
 ) -> Execution {
+    set_cost(entries, cost);
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     if let ([entry], false) = (&mut *entries, blocked) {
         // This also serves a policy that counts refused calls: such a policy is the only one.
-        let outcome = entry.charge(now, cost);
+        let outcome = entry.charge(now, entry.cost);
         if let Some(rule) = ban {
             strike(entries, &[outcome], rule, now);
         }
         let entry = &mut entries[0];
-        let units = if outcome == Outcome::Admitted { cost } else { 0 };
-        if units > 0 {
+        let is_charged = outcome == Outcome::Admitted && entry.cost > 0;
+        if is_charged {
             entry.part.metadata.bans.excused_from = 0;
         }
         return Execution::new(
-            Response::of_policies(policies, &[entry.policy_outcome(now, cost, outcome)], now, cost),
-            units,
+            Response::of_policies(policies, &[entry.policy_outcome(now, outcome)], now),
+            cost.if_charged(is_charged),
         );
     }
-    entries.iter_mut().for_each(|entry| entry.prepare(now, cost));
-    take_normalized(policies, entries, now, cost, !blocked, ban)
+    entries.iter_mut().for_each(|entry| entry.prepare(now, entry.cost));
+    let (response, is_charged) = take_normalized(policies, entries, now, !blocked, ban);
+    Execution::new(response, cost.if_charged(is_charged))
 }
 
-/// Charges units under policies whose states have been normalized, if `may` is set and all policies
-/// admit them. If `may` is set and the call is refused, it is a strike by the rule `ban`.
+/// Charges each policy its cost, if `may` is set and all policies admit theirs. The states have been
+/// normalized. If `may` is set and the call is refused, it is a strike by the rule `ban`. Returns also
+/// whether it charged the cost.
 fn take_normalized(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
     may: bool,
     ban: Option<&BanRule>,
-) -> Execution {
-    let outcomes: Vec<_> = entries.iter().map(|entry| entry.outcome(now, cost)).collect();
+) -> (Response, bool) {
+    let outcomes: Vec<_> = entries.iter().map(|entry| entry.outcome(now, entry.cost)).collect();
     let takes = may && outcomes.iter().all(|&outcome| outcome == Outcome::Admitted);
     if takes {
         for entry in &mut *entries {
-            entry.charge(now, cost);
-            if cost > 0 {
+            entry.charge(now, entry.cost);
+            if entry.cost > 0 {
                 entry.part.metadata.bans.excused_from = 0;
             }
         }
@@ -364,15 +421,10 @@ fn take_normalized(
     if let Some(rule) = ban.filter(|_| may && !outcomes.contains(&Outcome::Impossible)) {
         strike(entries, &outcomes, rule, now);
     }
-    let outcomes = entries
-        .iter()
-        .zip(outcomes)
-        .map(|(entry, outcome)| entry.policy_outcome(now, cost, outcome));
+    let outcomes =
+        entries.iter().zip(outcomes).map(|(entry, outcome)| entry.policy_outcome(now, outcome));
     let outcomes: Vec<_> = outcomes.collect();
-    Execution::new(
-        Response::of_policies(policies, &outcomes, now, cost),
-        if takes { cost } else { 0 },
-    )
+    (Response::of_policies(policies, &outcomes, now), takes)
 }
 
 /// Counts the refusals of a call as strikes: one against the key of each policy that refuses, or one
@@ -407,10 +459,13 @@ fn take_up_to(
     let most = if blocked { 0 } else { units };
     let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);
     // If nothing fits, the response is that of a call for one unit, which is not counted.
-    take_normalized(policies, entries, now, granted.max(units.min(1)), granted > 0, None)
+    let cost = granted.max(units.min(1));
+    entries.iter_mut().for_each(|entry| entry.cost = cost);
+    let (response, is_charged) = take_normalized(policies, entries, now, granted > 0, None);
+    Execution::new(response, if is_charged { cost } else { 0 })
 }
 
-fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {
+fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> Response {
     let mut takes_last = false;
     let mut outcome_of = |entry: &PolicyEntry<'_, '_>| {
         let (policy, state) = (entry.policy(now), &*entry.part.state);
@@ -418,39 +473,32 @@ fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros, cost
             // A blocked call is not counted, but `preview` would count it.
             let mut normalized = state.clone();
             policy.normalize(&mut normalized, now);
-            let outcome = policy.outcome(&normalized, now, cost);
-            return entry.outcome_by(&normalized, now, cost, outcome);
+            let outcome = policy.outcome(&normalized, now, entry.cost);
+            return entry.outcome_by(&normalized, now, outcome);
         }
-        let Preview { outcome, takes_last: last, statuses } = policy.preview(state, now, cost);
+        let Preview { outcome, takes_last: last, statuses } =
+            policy.preview(state, now, entry.cost);
         takes_last |= last;
         entry.outcome_of(now, outcome, statuses)
     };
     let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
-    Response::of_policies(policies, &outcomes, now, cost).with_takes_last(takes_last)
+    Response::of_preview(policies, &outcomes, now, takes_last)
 }
 
-/// Charges each policy as many units as it has left, at most `units`. Returns the most.
-fn charge_remaining(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {
-    let penalty = |entry: &mut PolicyEntry<'_, '_>| {
-        entry.normalize(now);
+/// Charges each policy as many units as it has left, at most `units`.
+fn charge_remaining(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: &Units) -> MovedUnits {
+    let mut charged = MovedUnits::default();
+    for entry in entries {
+        let units = units.of(entry.number);
+        entry.prepare(now, units);
         let most = entry.remaining(now).min(units);
         // A cost of 0 would only repair the state, which has been done.
         if most > 0 {
             entry.charge(now, most);
         }
-        most
-    };
-    entries.iter_mut().map(penalty).max().unwrap_or(0)
-}
-
-fn refund(
-    entries: &mut [PolicyEntry<'_, '_>],
-    now: Micros,
-    units: u64,
-    taken: &[ChargeRecord],
-) -> u64 {
-    let refunds = entries.iter_mut().map(|entry| refund_charge(entry, now, units, taken));
-    refunds.max().unwrap_or(0)
+        charged.add(entry.number, most);
+    }
+    charged
 }
 
 /// Refunds units of one charge under one policy.
@@ -463,7 +511,10 @@ fn refund_charge(
     if entry.part.is_shared {
         return 0;
     }
-    entry.normalize(now);
+    entry.prepare(now, units);
+    if units == 0 {
+        return 0;
+    }
     let number = entry.number;
     let (policy, state) = entry.policy_and_state(now);
     taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
@@ -481,3 +532,5 @@ fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod units_tests;

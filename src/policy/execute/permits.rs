@@ -3,6 +3,7 @@
 use super::{Execution, PolicyEntry, take};
 use crate::algorithm::{Concurrency, Outcome, PermitId, PermitRequest, PermitState};
 use crate::policy::policy_set::PolicySet;
+use crate::policy::units::Units;
 use crate::policy::{Policy, State};
 use crate::time::Micros;
 
@@ -11,31 +12,32 @@ pub(super) fn acquire(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
+    cost: &Units,
     request: PermitRequest,
 ) -> Execution {
     entries.iter_mut().for_each(|entry| entry.request = Some(request));
     let ban = policies.ban().filter(|_| request.waited.is_none());
     let execution = take(policies, entries, now, cost, ban);
-    if execution.units < cost {
-        queue(entries, now, cost, request);
+    if execution.units < cost.when_charged() {
+        queue(entries, now, request);
     }
     execution
 }
 
 /// Sets or removes the tickets of a refused call.
-fn queue(entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64, request: PermitRequest) {
+fn queue(entries: &mut [PolicyEntry<'_, '_>], now: Micros, request: PermitRequest) {
     let is_in_the_way = |entry: &&PolicyEntry<'_, '_>| {
-        entry.is_blocked(now) || entry.outcome(now, cost) != Outcome::Admitted
+        entry.is_blocked(now) || entry.outcome(now, entry.cost) != Outcome::Admitted
     };
     let in_the_way: Vec<_> = entries.iter().filter(is_in_the_way).collect();
     let waits_for = match in_the_way[..] {
-        [entry] if !entry.is_blocked(now) && entry.outcome(now, cost) == Outcome::Refused => {
+        [entry] if !entry.is_blocked(now) && entry.outcome(now, entry.cost) == Outcome::Refused => {
             Some(entry.number)
         }
         _ => None,
     };
     for entry in entries {
+        let cost = entry.cost;
         let waited = request.waited.filter(|_| waits_for == Some(entry.number));
         if let Some((own, permits)) = permits_of(entry, now) {
             own.queue(permits, now, cost, PermitRequest { waited, ..request });

@@ -1,12 +1,13 @@
 //! Scheduled reservations: [`Operation::Schedule`] and [`Operation::CancelScheduled`].
 //!
 //! A call uses the latest slot of all policies under each of them. So it proceeds when all of them
-//! admit it, and waiting callers are in one order under all policies.
+//! admit it, and waiting callers are in one order under all policies. A policy whose cost is 0 has no
+//! slot for the call.
 //!
 //! [`Operation::Schedule`]: crate::policy::operation::Operation::Schedule
 //! [`Operation::CancelScheduled`]: crate::policy::operation::Operation::CancelScheduled
 
-use super::{Execution, PolicyEntry};
+use super::{Execution, PolicyEntry, set_cost};
 use crate::algorithm::{
     Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Rewrites,
     ScheduledReservation,
@@ -14,6 +15,7 @@ use crate::algorithm::{
 use crate::policy::State;
 use crate::policy::multi_policy::Response;
 use crate::policy::policy_set::PolicySet;
+use crate::policy::units::Units;
 use crate::time::Micros;
 
 impl PolicyEntry<'_, '_> {
@@ -47,46 +49,46 @@ impl PolicyEntry<'_, '_> {
     }
 }
 
-/// Schedules `cost` units for the first time at which all policies admit them, if no key is blocked
-/// and that time is at most `max_wait` away. Otherwise nothing is charged, and each policy reports
-/// its outcome for a call now.
+/// Schedules a cost for the first time at which all policies admit it, if no key is blocked and that
+/// time is at most `max_wait` away. Otherwise nothing is charged, and each policy reports its outcome
+/// for a call now.
 pub(crate) fn schedule(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    cost: u64,
+    cost: &Units,
     max_wait: Micros,
 ) -> Execution {
-    entries.iter_mut().for_each(|entry| entry.normalize(now));
-    let may = cost > 0 && entries.iter().all(|entry| !entry.is_blocked(now));
-    let slots: Vec<_> = entries.iter_mut().map(|entry| entry.slot(now, cost)).collect();
+    set_cost(entries, cost);
+    entries.iter_mut().for_each(|entry| entry.prepare(now, entry.cost));
+    let may = !cost.is_zero() && entries.iter().all(|entry| !entry.is_blocked(now));
+    let slot_of = |entry: &mut PolicyEntry<'_, '_>| match entry.cost {
+        0 => Some(now),
+        cost => entry.slot(now, cost),
+    };
+    let slots: Vec<_> = entries.iter_mut().map(slot_of).collect();
     let latest = slots.iter().try_fold(now, |latest, &slot| Some(latest.max(slot?)));
     let near = |slot: &Micros| may && slot - now <= max_wait.min(MAX_WAIT);
     let Some(slot) = latest.filter(near) else {
         let outcome_of = |(entry, slot): (&PolicyEntry<'_, '_>, Option<Micros>)| {
-            let outcome = slot.map_or(Outcome::Impossible, |_| entry.outcome(now, cost));
-            entry.policy_outcome(now, cost, outcome)
+            let outcome = slot.map_or(Outcome::Impossible, |_| entry.outcome(now, entry.cost));
+            entry.policy_outcome(now, outcome)
         };
         let outcomes: Vec<_> = entries.iter().zip(slots).map(outcome_of).collect();
-        return Execution::new(Response::of_policies(policies, &outcomes, now, cost), 0);
+        return Execution::new(Response::of_policies(policies, &outcomes, now), 0);
     };
     let mut scheduled = vec![None; policies.named().len()];
-    for entry in &mut *entries {
-        scheduled[entry.number] = entry.schedule(now, cost, slot);
+    for entry in entries.iter_mut().filter(|entry| entry.cost > 0) {
+        scheduled[entry.number] = entry.schedule(now, entry.cost, slot);
     }
-    let outcome_of =
-        |entry: &PolicyEntry<'_, '_>| entry.policy_outcome(now, cost, Outcome::Admitted);
+    let outcome_of = |entry: &PolicyEntry<'_, '_>| entry.policy_outcome(now, Outcome::Admitted);
     let outcomes: Vec<_> = entries.iter().map(outcome_of).collect();
-    Execution {
-        response: Response::of_policies(policies, &outcomes, now, cost),
-        units: slot - now,
-        held: None,
-        scheduled,
-    }
+    let response = Response::of_policies(policies, &outcomes, now);
+    Execution { scheduled, ..Execution::new(response, slot - now) }
 }
 
-/// Cancels the scheduled reservations of one call, under all policies or under none. Returns 1 if
-/// it did, else 0.
+/// Cancels the scheduled reservations of one call, under all policies that have one or under none.
+/// Returns 1 if it did, else 0.
 ///
 /// A reservation whose units have drained cannot be cancelled: a store may have dropped its state.
 /// Neither can one in a state that also counts the units of other keys.
@@ -96,19 +98,18 @@ pub(crate) fn cancel(
     scheduled: &[Option<ScheduledReservation>],
 ) -> u64 {
     entries.iter_mut().for_each(|entry| entry.normalize(now));
-    let is_last =
-        |entry: &mut PolicyEntry<'_, '_>| match (scheduled.get(entry.number), entry.rate(now)) {
+    let is_last = |entry: &mut PolicyEntry<'_, '_>| {
+        let is_shared = entry.part.is_shared;
+        match (scheduled.get(entry.number), entry.rate(now)) {
             (Some(Some(reservation)), Some((_, state))) => {
-                *state == reservation.after && state.reset_at() > now
+                *state == reservation.after && state.reset_at() > now && !is_shared
             }
             _ => false,
-        };
+        }
+    };
     let booked = scheduled.iter().flatten().count();
-    if entries.iter().any(|entry| entry.part.is_shared)
-        || booked == 0
-        || booked != entries.len()
-        || !entries.iter_mut().all(is_last)
-    {
+    let last = entries.iter_mut().map(is_last).filter(|&is_last| is_last).count();
+    if booked == 0 || last != booked {
         return 0;
     }
     for entry in entries {
@@ -138,7 +139,7 @@ mod tests {
     use crate::policy::execute::*;
 
     fn schedule(kept: &mut TestKey, now: Micros, cost: u64) -> Execution {
-        kept.execute(now, &Operation::Schedule { cost, max_wait: u64::MAX })
+        kept.execute(now, &Operation::Schedule { cost: cost.into(), max_wait: u64::MAX })
     }
 
     fn cancel(kept: &mut TestKey, now: Micros, booked: &Execution) -> u64 {
@@ -175,7 +176,7 @@ mod tests {
             schedule(&mut kept, 0, 1);
         }
         let before = kept.states.clone();
-        let near = Operation::Schedule { cost: 1, max_wait: SECOND - 1 };
+        let near = Operation::Schedule { cost: 1.into(), max_wait: SECOND - 1 };
         let refused = kept.execute(0, &near);
         assert_eq!((refused.units, refused.scheduled.len()), (0, 0));
         let decision = refused.response.decision;
@@ -236,8 +237,9 @@ mod tests {
         assert_eq!(cancel(&mut kept, 9, &third), 1);
         assert_eq!(kept.states.clone(), before);
         let again = schedule(&mut kept, 0, 1);
-        let in_part = ScheduledReservations::from([again.scheduled[0].clone(), None]);
-        assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: in_part }).units, 0);
+        let other =
+            ScheduledReservations::from([again.scheduled[0].clone(), fourth.scheduled[1].clone()]);
+        assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: other }).units, 0);
         assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: Vec::new() }).units, 0);
     }
 

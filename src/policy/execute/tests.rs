@@ -31,7 +31,7 @@ impl TestKey {
     }
 
     /// Executes an operation on the keys of some policies.
-    fn on(&mut self, which: &[usize], now: Micros, operation: &Operation) -> Execution {
+    pub(super) fn on(&mut self, which: &[usize], now: Micros, operation: &Operation) -> Execution {
         let kept = self.states.iter_mut().zip(&mut self.extras).enumerate();
         let part = |(number, (state, extras))| {
             which.contains(&number).then_some(KeyEntry {
@@ -50,7 +50,7 @@ impl TestKey {
     }
 
     fn take(&mut self, now: Micros, cost: u64) -> Execution {
-        self.execute(now, &Operation::Take { cost })
+        self.execute(now, &Operation::Take { cost: cost.into() })
     }
 
     fn status(&mut self, now: Micros, cost: u64) -> Status {
@@ -58,7 +58,7 @@ impl TestKey {
     }
 
     fn peek(&mut self, now: Micros, cost: u64) -> Decision {
-        self.execute(now, &Operation::Peek { cost }).response.decision
+        self.execute(now, &Operation::Peek { cost: cost.into() }).response.decision
     }
 }
 
@@ -186,13 +186,13 @@ fn where_refused_calls_count_what_is_not_granted_and_what_a_block_refuses_does_n
 #[test]
 fn a_penalty_takes_what_is_left_under_each_policy() {
     let mut kept = burst_and_daily();
-    let five = kept.execute(0, &Operation::Penalize { units: 5 });
+    let five = kept.execute(0, &Operation::Penalize { units: 5.into() });
     assert_eq!(limits(&five), (0, vec![(0, Some(0)), (1, Some(0))]));
     assert_eq!((five.units, five.response.decision.status), (5, Status::Allowed));
     kept.execute(0, &Operation::Block { lasting: 5 });
-    let more = kept.execute(0, &Operation::Penalize { units: 5 });
+    let more = kept.execute(0, &Operation::Penalize { units: 5.into() });
     assert_eq!((more.units, more.response.decision.status), (1, Status::Blocked));
-    assert_eq!(kept.execute(0, &Operation::Penalize { units: 5 }).units, 0);
+    assert_eq!(kept.execute(0, &Operation::Penalize { units: 5.into() }).units, 0);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_key_is_decided_by_its_own_numbers_until_they_end() {
     assert_eq!(kept.execute(3 * SECOND - 1, &Operation::TakeUpTo { units: 99 }).units, 10);
     // The limiter's numbers decide again: seven of the ten units, rounded up, must drain at their
     // own rate.
-    let after = kept.execute(3 * SECOND, &Operation::Peek { cost: 1 });
+    let after = kept.execute(3 * SECOND, &Operation::Peek { cost: 1.into() });
     assert_eq!(limits(&after), (1, vec![(0, Some(700)), (0, Some(997_000))]));
     kept.execute(SECOND, &Operation::ClearOverride);
     assert_eq!(kept.peek(SECOND, 7).status, Status::Impossible);
@@ -247,7 +247,7 @@ fn policies_without_a_key_have_no_say() {
     let result = kept.on(&[1], 0, &Operation::Override { policies: by, lasting: 5 });
     assert_eq!(limits(&result), (0, vec![(5, Some(1_000))]));
     assert_eq!(kept.extras[0], KeyMetadata::default());
-    let result = kept.on(&[0], 0, &Operation::Peek { cost: 0 });
+    let result = kept.on(&[0], 0, &Operation::Peek { cost: 0.into() });
     assert_eq!(limits(&result), (0, vec![(4, Some(0))]));
 }
 
@@ -287,28 +287,33 @@ fn of_a_single_policy_no_limit_has_a_name() {
 fn settle(actual: u64, charges: &[u64]) -> Operation {
     let resets = [SECOND, 1_000 * SECOND];
     let taken = resets.map(|reset_at| ChargeRecord { reset_at, ..ChargeRecord::default() });
-    let charge = |&units: &u64| Charge { units, taken: taken.to_vec() };
-    Operation::Settle { hold: [1; 16], actual, charges: charges.iter().map(charge).collect() }
+    let charge = |&units: &u64| Charge { units: units.into(), taken: taken.to_vec() };
+    Operation::Settle {
+        hold: [1; 16],
+        actual: actual.into(),
+        charges: charges.iter().map(charge).collect(),
+    }
 }
 
 fn reserve(cost: u64, lasting: Micros) -> Operation {
-    Operation::Reserve { cost, hold: [1; 16], lasting }
+    Operation::Reserve { cost: cost.into(), hold: [1; 16], lasting }
 }
 
 fn extend(cost: u64, lasting: Micros) -> Operation {
-    Operation::Extend { hold: [1; 16], cost, lasting }
+    Operation::Extend { hold: [1; 16], cost: cost.into(), lasting }
 }
 
 /// The units that an operation moved, and those of the hold.
 fn moved(executed: &Execution) -> (u64, Option<u64>) {
-    (executed.units, executed.held)
+    (executed.units, executed.held.as_ref().map(|held| held.of(0)))
 }
 
 #[test]
 fn a_reservation_is_a_take_and_its_surplus_comes_back_once() {
     let mut kept = burst_and_daily();
     assert_eq!(kept.execute(0, &reserve(4, SECOND)).units, 4);
-    let refused = kept.execute(0, &Operation::Reserve { cost: 1, hold: [2; 16], lasting: SECOND });
+    let refused =
+        kept.execute(0, &Operation::Reserve { cost: 1.into(), hold: [2; 16], lasting: SECOND });
     assert_eq!((refused.units, refused.response.decision.status), (0, Status::Refused));
     let settled = kept.execute(0, &settle(1, &[4]));
     assert_eq!(moved(&settled), (3, Some(4)));
@@ -367,23 +372,23 @@ fn a_surplus_is_refunded_to_the_latest_charges_first() {
     };
     kept.execute(0, &reserve(4, 9 * SECOND));
     kept.execute(2 * SECOND, &extend(3, 9 * SECOND));
-    let first = Charge { units: 4, taken: at(0) };
-    let second = Charge { units: 3, taken: at(2 * SECOND) };
+    let first = Charge { units: 4.into(), taken: at(0) };
+    let second = Charge { units: 3.into(), taken: at(2 * SECOND) };
     let settle = |actual, charges: &[&Charge]| {
         let charges = charges.iter().copied().cloned().collect();
         Operation::Settle { hold: [1; 16], actual, charges }
     };
     // The window of the first charge is over under the first policy.
     let mut other = kept.clone();
-    let settled = other.execute(2 * SECOND, &settle(2, &[&first, &second]));
+    let settled = other.execute(2 * SECOND, &settle(2.into(), &[&first, &second]));
     assert_eq!(moved(&settled), (5, Some(7)));
     let remaining: Vec<_> = limits(&settled).1.iter().map(|limit| limit.0).collect();
     assert_eq!(remaining, [9, 97]);
     // A caller that does not know of the extension charges nothing twice, and gets back no more
     // than its own units.
-    let settled = kept.clone().execute(2 * SECOND, &settle(6, &[&first]));
+    let settled = kept.clone().execute(2 * SECOND, &settle(6.into(), &[&first]));
     assert_eq!(moved(&settled), (1, Some(7)));
-    let settled = kept.execute(2 * SECOND, &settle(0, &[&first]));
+    let settled = kept.execute(2 * SECOND, &settle(0.into(), &[&first]));
     assert_eq!(moved(&settled), (4, Some(7)));
 }
 

@@ -83,10 +83,7 @@ impl CallBatch {
         if let Some(key) = keys.first().copied().flatten().filter(|_| uses_holds(&operation)) {
             self.holds.push(|name| names.write_holds(key, tag, name));
         }
-        self.calls.push(match operation {
-            Operation::Take { cost } => CallRequest::Take(cost),
-            other => CallRequest::Other(Box::new(other)),
-        });
+        self.calls.push(operation.into());
     }
 
     /// Sets the policy variant of the call that was added last.
@@ -422,8 +419,8 @@ mod tests {
         let names = KeyNames::new("api", &policies);
         let mut batch = CallBatch::new();
         let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::new(key).unwrap()));
-        batch.push_operation(&names, &[a, b], None, Operation::Take { cost: 1 });
-        batch.push_operation(&names, &[a, c], None, Operation::Take { cost: 1 });
+        batch.push_operation(&names, &[a, b], None, Operation::Take { cost: 1.into() });
+        batch.push_operation(&names, &[a, c], None, Operation::Take { cost: 1.into() });
         batch.push_operation(&names, &[None, c], None, Operation::Unblock);
         assert_eq!(batch.numbers, [1, 1, 1, 2, 0, 2]);
         let batch = batch.take();
@@ -440,8 +437,8 @@ mod tests {
         let names = KeyNames::new("api", &gcra());
         let mut batch = CallBatch::new();
         let [a, b] = ["a", "b"].map(|key| [Some(Key::new(key).unwrap())]);
-        let reserve = Operation::Reserve { cost: 2, hold: [7; 16], lasting: 5 };
-        batch.push_operation(&names, &a, None, Operation::Penalize { units: 2 });
+        let reserve = Operation::Reserve { cost: 2.into(), hold: [7; 16], lasting: 5 };
+        batch.push_operation(&names, &a, None, Operation::Penalize { units: 2.into() });
         let plain = written(&batch).len();
         batch.push_operation(&names, &b, None, reserve.clone());
         batch.push_operation(&names, &[None], None, Operation::Reset);

@@ -115,6 +115,7 @@ mod tests {
         let policies = PolicySet::multi(policies.to_vec()).unwrap();
         let response = |remaining: [u64; 2]| {
             let outcomes = remaining.map(|remaining| PolicyOutcome {
+                cost: 1,
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
                 ban_step: 0,
@@ -130,7 +131,7 @@ mod tests {
                 }]
                 .into(),
             });
-            Response::of_policies(&policies, &outcomes, 7, 1)
+            Response::of_policies(&policies, &outcomes, 7)
         };
         assert!(HitPredictor::is_hit(&policies, &response([4, 3])));
         assert!(!HitPredictor::is_hit(&policies, &response([3, 4])));

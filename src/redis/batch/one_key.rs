@@ -82,7 +82,7 @@ mod tests {
         for call in calls {
             let letters: Vec<_> = call.chars().map(String::from).collect();
             let keys: Vec<_> = letters.iter().map(|key| Key::new(key).ok()).collect();
-            batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1 });
+            batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1.into() });
         }
         let mut flush = Flush::default();
         flush.push(Arc::new(policies.clone()), batch);

@@ -7,7 +7,8 @@ use crate::policy::decision;
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
-use crate::policy::policy_set::PolicySet;
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::policy::units::Units;
 use crate::policy::{Policy, State};
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::codec::ReplyState;
@@ -28,19 +29,28 @@ impl CallBatch {
                 decode_single_take(policies, policy, reply, *cost)
             }
             (CallRequest::Take(cost), None) => {
-                let outcomes = policy_outcomes(policies, numbers, reply, *cost)?;
-                let now = reply.now();
-                let takes = outcomes
-                    .iter()
-                    .all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= now);
-                let response = Response::of_policies(policies, &outcomes, now, *cost);
-                Ok(Execution::new(response, if takes { *cost } else { 0 }))
+                decode_take(policies, numbers, reply, &Units::Same(*cost))
             }
             (CallRequest::Other(operation), _) => {
                 decode_operation(policies, numbers, reply, operation)
             }
         })
     }
+}
+
+/// Decodes a take under any policies.
+fn decode_take(
+    policies: &PolicySet,
+    numbers: &[u16],
+    reply: &mut ReplyReader<'_>,
+    cost: &Units,
+) -> Result<Execution, CallError> {
+    let outcomes = policy_outcomes(policies, numbers, reply, cost)?;
+    let now = reply.now();
+    let takes =
+        outcomes.iter().all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= now);
+    let response = Response::of_policies(policies, &outcomes, now);
+    Ok(Execution::new(response, cost.if_charged(takes)))
 }
 
 /// Decodes a take under a single policy, by far the most frequent call.
@@ -69,7 +79,7 @@ fn decode_single_take(
         return Ok(Execution::new(response, units));
     }
     let outcome = to_policy_outcome(policy, entry, now, cost);
-    Ok(Execution::new(Response::of_policies(policies, &[outcome], now, cost), units))
+    Ok(Execution::new(Response::of_policies(policies, &[outcome], now), units))
 }
 
 fn decode_operation(
@@ -78,52 +88,98 @@ fn decode_operation(
     reply: &mut ReplyReader<'_>,
     operation: &Operation,
 ) -> Result<Execution, CallError> {
-    if let Operation::Peek { cost } = *operation {
-        return Ok(Execution::new(decode_peek(policies, numbers, reply, cost)?, 0));
-    }
-    if let Operation::Schedule { cost, .. } = *operation {
-        return decode_scheduled_reservation(policies, numbers, reply, cost);
+    match operation {
+        Operation::Take { cost } => return decode_take(policies, numbers, reply, cost),
+        Operation::Peek { cost } => {
+            return Ok(Execution::new(decode_peek(policies, numbers, reply, cost)?, 0));
+        }
+        Operation::Schedule { cost, .. } => {
+            return decode_scheduled_reservation(policies, numbers, reply, cost);
+        }
+        _ => {}
     }
     let [units] = reply.numbers()?;
+    let moved = match operation {
+        Operation::Refund { units, .. }
+        | Operation::Penalize { units }
+        | Operation::Settle { actual: units, .. }
+            if units.is_by_policy() =>
+        {
+            let moved = policies.named().iter().map(|_| Ok(reply.numbers::<1>()?[0]));
+            Some(moved.collect::<Result<_, _>>()?)
+        }
+        _ => None,
+    };
     let held = match operation {
-        Operation::Extend { .. } | Operation::Settle { .. } => Some(reply.numbers::<1>()?[0]),
+        Operation::Extend { cost: units, .. } | Operation::Settle { actual: units, .. } => {
+            Some(decode_units(policies, reply, units)?)
+        }
         _ => None,
     };
-    let cost = match *operation {
+    let one_unit;
+    let cost = match operation {
         // If nothing was granted, report what a one-unit take would report.
-        Operation::TakeUpTo { .. } => Some(units.max(1)),
+        Operation::TakeUpTo { .. } => {
+            one_unit = Units::Same(units.max(1));
+            Some(&one_unit)
+        }
         Operation::Reserve { cost, .. } | Operation::Acquire { cost, .. } => Some(cost),
-        Operation::Extend { cost, .. } if held > Some(0) => Some(cost),
+        Operation::Extend { cost, .. } => {
+            Some(cost).filter(|_| held.as_ref().is_some_and(|held| !held.is_zero()))
+        }
         _ => None,
     };
-    if let Some(cost) = cost {
-        let outcomes = policy_outcomes(policies, numbers, reply, cost)?;
-        let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
-        return Ok(Execution { held, ..Execution::new(response, units) });
-    }
-    Ok(Execution { held, ..Execution::new(decode_peek(policies, numbers, reply, 0)?, units) })
+    let response = match cost {
+        Some(cost) => {
+            let outcomes = policy_outcomes(policies, numbers, reply, cost)?;
+            Response::of_policies(policies, &outcomes, reply.now())
+        }
+        None => decode_peek(policies, numbers, reply, &Units::NONE)?,
+    };
+    Ok(Execution { moved, held, ..Execution::new(response, units) })
+}
+
+/// Decodes as many numbers of units as an operation has.
+fn decode_units(
+    policies: &PolicySet,
+    reply: &mut ReplyReader<'_>,
+    like: &Units,
+) -> Result<Units, CallError> {
+    let mut number = || Ok(reply.numbers::<1>()?[0]);
+    Ok(match like {
+        Units::Same(_) => Units::Same(number()?),
+        Units::ByPolicy(_) => {
+            let numbers: Result<_, _> = policies.named().iter().map(|_| number()).collect();
+            Units::ByPolicy(numbers?)
+        }
+    })
 }
 
 /// Decodes a scheduled reservation. The script replies with the microseconds until the slot plus 1,
-/// or 0 if there is no slot, and with the states before the call.
+/// or 0 if there is no slot, and with the states before the call of the policies with a cost.
 fn decode_scheduled_reservation(
     policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
-    cost: u64,
+    cost: &Units,
 ) -> Result<Execution, CallError> {
     let [wait_plus_1] = reply.numbers()?;
     let wait = wait_plus_1.checked_sub(1);
-    let named = policies.named().iter();
-    let applicable: Vec<_> = named.map(|named| numbers[named.key_dimension] > 0).collect();
+    let named = policies.named().iter().enumerate();
+    let applies = |(policy, named): (usize, &NamedPolicy)| {
+        numbers[named.key_dimension] > 0 && cost.of(policy) > 0
+    };
+    let applicable: Vec<_> = named.map(applies).collect();
     let mut befores = Vec::new();
     for _ in applicable.iter().filter(|&&applies| applies && wait.is_some()) {
         let before = reply.numbers::<{ SCHEDULED_RESERVATION_LENGTH / 2 }>()?;
         befores.push(RateState::from_numbers(&before).ok_or(CallError::Malformed)?);
     }
     let mut afters = Vec::new();
-    let outcomes = each_policy(policies, numbers, reply, |policy, entry, now| {
-        afters.push(entry.state.clone());
+    let outcomes = each_policy(policies, numbers, reply, cost, |policy, entry, now, cost| {
+        if cost > 0 {
+            afters.push(entry.state.clone());
+        }
         to_policy_outcome(policy, entry, now, cost)
     })?;
     let mut states = befores.into_iter().zip(afters);
@@ -137,19 +193,19 @@ fn decode_scheduled_reservation(
         Some(_) => applicable.into_iter().map(&mut reservation).collect(),
         None => ScheduledReservations::new(),
     };
-    let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
-    Ok(Execution { response, units: wait.unwrap_or(0), held: None, scheduled })
+    let response = Response::of_policies(policies, &outcomes, reply.now());
+    Ok(Execution { scheduled, ..Execution::new(response, wait.unwrap_or(0)) })
 }
 
-/// Decodes what a take of `cost` units would report.
+/// Decodes what a take of a cost would report.
 fn decode_peek(
     policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
-    cost: u64,
+    cost: &Units,
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
-    let preview = |policy: &Policy, entry: PolicyReply, now| {
+    let preview = |policy: &Policy, entry: PolicyReply, now, cost| {
         let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
         let (by, changes_at) = in_force(policy, policy_override.as_ref());
         let mut preview = match state {
@@ -160,10 +216,10 @@ fn decode_peek(
         preview.statuses.iter_mut().for_each(|status| status.mark = mark);
         takes_last |= preview.takes_last;
         let Preview { outcome, statuses, .. } = preview;
-        PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
+        PolicyOutcome { cost, outcome, blocked_until, ban_step, changes_at, statuses }
     };
-    let outcomes = each_policy(policies, numbers, reply, preview)?;
-    Ok(Response::of_policies(policies, &outcomes, reply.now(), cost).with_takes_last(takes_last))
+    let outcomes = each_policy(policies, numbers, reply, cost, preview)?;
+    Ok(Response::of_preview(policies, &outcomes, reply.now(), takes_last))
 }
 
 /// The outcomes of the policies that apply to a call, computed from the states after it.
@@ -171,26 +227,30 @@ fn policy_outcomes(
     policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
-    cost: u64,
+    cost: &Units,
 ) -> Result<Vec<PolicyOutcome>, CallError> {
-    each_policy(policies, numbers, reply, |policy, entry, now| {
-        to_policy_outcome(policy, entry, now, cost)
-    })
+    each_policy(policies, numbers, reply, cost, to_policy_outcome)
 }
 
-/// Reads the replies of all policies that apply to a call. It reads all of them even if one fails,
-/// so that the reader reaches the next call.
+/// Reads the replies of all policies that apply to a call, each with its cost. It reads all of them
+/// even if one fails, so that the reader reaches the next call.
 fn each_policy(
     policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
-    mut outcome: impl FnMut(&Policy, PolicyReply, Micros) -> PolicyOutcome,
+    cost: &Units,
+    mut outcome: impl FnMut(&Policy, PolicyReply, Micros, u64) -> PolicyOutcome,
 ) -> Result<Vec<PolicyOutcome>, CallError> {
-    let applicable = policies.named().iter().filter(|named| numbers[named.key_dimension] > 0);
-    let entries: Vec<_> =
-        applicable.map(|named| (&named.policy, reply.next(&named.policy))).collect();
+    let named = policies.named().iter().enumerate();
+    let applicable = named.filter(|(_, named)| numbers[named.key_dimension] > 0);
+    let entries: Vec<_> = applicable
+        .map(|(policy, named)| (&named.policy, cost.of(policy), reply.next(&named.policy)))
+        .collect();
     let now = reply.now();
-    entries.into_iter().map(|(policy, entry)| Ok(outcome(policy, entry?, now))).collect()
+    entries
+        .into_iter()
+        .map(|(policy, cost, entry)| Ok(outcome(policy, entry?, now, cost)))
+        .collect()
 }
 
 /// The outcome of a policy, computed from the state after the call.
@@ -202,7 +262,7 @@ fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64
         ReplyState::Statuses(statuses) => statuses.into(),
     };
     statuses.iter_mut().for_each(|status| status.mark = mark);
-    PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
+    PolicyOutcome { cost, outcome, blocked_until, ban_step, changes_at, statuses }
 }
 
 /// The policy in force, and the end of the override if it is one.

@@ -6,6 +6,7 @@ use crate::policy::Policy;
 use crate::policy::ban::BanRule;
 use crate::policy::operation::{Charge, HoldId, Operation};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::policy::units::Units;
 use crate::protocol::{form, operation};
 use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
 use crate::time::Micros;
@@ -15,6 +16,15 @@ pub(crate) enum CallRequest {
     /// A take of this many units, by far the most frequent call.
     Take(u64),
     Other(Box<Operation>),
+}
+
+impl From<Operation> for CallRequest {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Take { cost: Units::Same(cost) } => Self::Take(cost),
+            other => Self::Other(Box::new(other)),
+        }
+    }
 }
 
 impl CallRequest {
@@ -53,7 +63,7 @@ pub(crate) fn first_form(request: &[u8]) -> usize {
 pub(crate) fn are_for_permits(policies: &PolicySet, calls: &[CallRequest]) -> bool {
     let is_for_permits = |call: &CallRequest| {
         matches!(
-            operation_code(call),
+            operation_code(call) % operation::METERED,
             operation::ACQUIRE | operation::RELEASE | operation::RENEW_PERMIT
         )
     };
@@ -86,7 +96,8 @@ pub(crate) fn push_general(
 }
 
 /// Appends a call: its operation, the number of its key in each dimension (from 1; 0 for no key),
-/// and the operation's arguments. `hold` is the number of its hold key (from 1; 0 for none).
+/// and the operation's arguments. `hold` is the number of its hold key (from 1; 0 for none). Units by
+/// policy are one double for each policy.
 pub(crate) fn push_call(
     request: &mut Vec<u8>,
     policies: &PolicySet,
@@ -107,27 +118,33 @@ pub(crate) fn push_call(
 fn operation_code(call: &CallRequest) -> u8 {
     match call {
         CallRequest::Take(_) => operation::TAKE,
-        CallRequest::Other(other) => match **other {
-            // A peek is a take in a script call that writes nothing.
-            Operation::Take { .. } | Operation::Peek { .. } => operation::TAKE,
-            Operation::TakeUpTo { .. } => operation::TAKE_UP_TO,
-            Operation::Penalize { .. } => operation::PENALIZE,
-            Operation::Refund { .. } => operation::REFUND,
-            Operation::Reset => operation::RESET,
-            Operation::Block { .. } => operation::BLOCK,
-            Operation::Unblock => operation::UNBLOCK,
-            Operation::Override { .. } => operation::OVERRIDE,
-            Operation::ClearOverride => operation::CLEAR_OVERRIDE,
-            Operation::Schedule { .. } => operation::SCHEDULE,
-            Operation::CancelScheduled { .. } => operation::CANCEL_SCHEDULED,
-            Operation::Reserve { .. } => operation::RESERVE,
-            Operation::Extend { .. } => operation::EXTEND,
-            Operation::Settle { .. } => operation::SETTLE,
-            Operation::Renew { .. } => operation::RENEW,
-            Operation::Acquire { .. } => operation::ACQUIRE,
-            Operation::Release { .. } => operation::RELEASE,
-            Operation::RenewPermit { .. } => operation::RENEW_PERMIT,
-        },
+        CallRequest::Other(other) if other.is_metered() => operation::METERED + plain_code(other),
+        CallRequest::Other(other) => plain_code(other),
+    }
+}
+
+/// The code of an operation, whether or not its units are by policy.
+fn plain_code(operation: &Operation) -> u8 {
+    match operation {
+        // A peek is a take in a script call that writes nothing.
+        Operation::Take { .. } | Operation::Peek { .. } => operation::TAKE,
+        Operation::TakeUpTo { .. } => operation::TAKE_UP_TO,
+        Operation::Penalize { .. } => operation::PENALIZE,
+        Operation::Refund { .. } => operation::REFUND,
+        Operation::Reset => operation::RESET,
+        Operation::Block { .. } => operation::BLOCK,
+        Operation::Unblock => operation::UNBLOCK,
+        Operation::Override { .. } => operation::OVERRIDE,
+        Operation::ClearOverride => operation::CLEAR_OVERRIDE,
+        Operation::Schedule { .. } => operation::SCHEDULE,
+        Operation::CancelScheduled { .. } => operation::CANCEL_SCHEDULED,
+        Operation::Reserve { .. } => operation::RESERVE,
+        Operation::Extend { .. } => operation::EXTEND,
+        Operation::Settle { .. } => operation::SETTLE,
+        Operation::Renew { .. } => operation::RENEW,
+        Operation::Acquire { .. } => operation::ACQUIRE,
+        Operation::Release { .. } => operation::RELEASE,
+        Operation::RenewPermit { .. } => operation::RENEW_PERMIT,
     }
 }
 
@@ -140,17 +157,17 @@ fn push_operation(
     match operation {
         Operation::Take { cost: units }
         | Operation::Peek { cost: units }
-        | Operation::TakeUpTo { units }
-        | Operation::Penalize { units } => push_double(request, *units),
+        | Operation::Penalize { units } => push_units(request, policies, units),
+        Operation::TakeUpTo { units } => push_double(request, *units),
         Operation::Refund { units, taken } => {
-            let ChargeRecord { cost, kept, .. } = taken.first().copied().unwrap_or_default();
-            push_double(request, *units);
-            push_double(request, cost);
-            push_double(request, kept);
+            let record = |policy| taken.get(policy).copied().unwrap_or_default();
+            push_units(request, policies, units);
+            push_numbers(request, policies, units, |policy| record(policy).cost);
+            push_numbers(request, policies, units, |policy| record(policy).kept);
             push_charge_records(request, policies, taken);
         }
         Operation::Schedule { cost, max_wait } => {
-            push_double(request, *cost);
+            push_units(request, policies, cost);
             push_double(request, (*max_wait).min(MAX_WAIT));
         }
         Operation::CancelScheduled { scheduled: reservations } => {
@@ -163,7 +180,7 @@ fn push_operation(
         }
         Operation::Reserve { cost, hold, lasting } | Operation::Extend { hold, cost, lasting } => {
             push_hold(request, hold_key, hold);
-            push_double(request, *cost);
+            push_units(request, policies, cost);
             push_double(request, *lasting);
         }
         Operation::Renew { hold, lasting } => {
@@ -171,7 +188,7 @@ fn push_operation(
             push_double(request, *lasting);
         }
         Operation::Acquire { cost, request: PermitRequest { id, waited } } => {
-            push_double(request, *cost);
+            push_units(request, policies, cost);
             push_double(request, *id);
             match waited {
                 Some(waited) => push_double(request, *waited),
@@ -183,12 +200,12 @@ fn push_operation(
         }
         Operation::Settle { hold, actual, charges } => {
             push_hold(request, hold_key, hold);
-            push_double(request, *actual);
+            push_units(request, policies, actual);
             // The latest ones; TypeScript keeps fewer.
             let latest = &charges[charges.len().saturating_sub(usize::from(u8::MAX))..];
             request.push(byte(latest.len()));
             for Charge { units, taken } in latest {
-                push_double(request, *units);
+                push_numbers(request, policies, actual, |policy| units.of(policy));
                 push_charge_records(request, policies, taken);
             }
         }
@@ -206,6 +223,23 @@ fn push_operation(
         }
         Operation::Unblock | Operation::ClearOverride => {}
     }
+}
+
+/// Appends units: one double, or one for each policy.
+fn push_units(request: &mut Vec<u8>, policies: &PolicySet, units: &Units) {
+    push_numbers(request, policies, units, |policy| units.of(policy));
+}
+
+/// Appends the numbers of policies: for each policy if the units are by policy, otherwise that of the
+/// first.
+fn push_numbers(
+    request: &mut Vec<u8>,
+    policies: &PolicySet,
+    units: &Units,
+    number: impl Fn(usize) -> u64,
+) {
+    let count = if units.is_by_policy() { policies.named().len() } else { 1 };
+    (0..count).for_each(|policy| push_double(request, number(policy)));
 }
 
 fn push_hold(request: &mut Vec<u8>, hold_key: u16, hold: &HoldId) {

@@ -117,7 +117,7 @@ proptest! {
                     blocked.insert(key, now + SECOND);
                 }
             }
-            let take = Operation::Take { cost };
+            let take = Operation::Take { cost: cost.into() };
             let decision = ledger.execute(&keys, &take, &now).unwrap().response.decision;
             let is_blocked = blocked.get(&key).is_some_and(|&until| now < until);
             prop_assert_eq!(decision.status == Status::Blocked, is_blocked);

@@ -246,7 +246,7 @@ impl Run {
         let kept = self.leases[number].units - self.leases[number].returned;
         let taken = vec![ChargeRecord { at, reset_at, mark, cost: 0, used: 0, kept }];
         let former_end = self.kept[0].0.unmarked().reset_at();
-        let given = self.execute(&Operation::Refund { units, taken }).units;
+        let given = self.execute(&Operation::Refund { units: units.into(), taken }).units;
         let end = self.kept[0].0.unmarked().reset_at();
         if self.rate.is_none() && end > former_end {
             // The window has begun anew, with the units that remain.

@@ -22,7 +22,7 @@ pub(crate) fn peek_response(policy: &Policy, state: &State, now: u64, cost: u64)
         may_strike: false,
         is_shared: false,
     };
-    let peek = Operation::Peek { cost };
+    let peek = Operation::Peek { cost: cost.into() };
     execute(&policy.clone().into(), &mut [Some(entry)], now, &peek).response
 }
 

@@ -92,30 +92,30 @@ fn operation(
 ) -> Operation {
     let lasting = cost % 1_000 * 300_000;
     let hold = [u8::try_from(choice % HOLDS).unwrap(); 16];
-    let charges = || vec![Charge { units: cost, taken: taken.to_vec() }];
+    let charges = || vec![Charge { units: cost.into(), taken: taken.to_vec() }];
     match kind {
         0 => Operation::TakeUpTo { units: cost },
-        1 => Operation::Penalize { units: cost },
+        1 => Operation::Penalize { units: cost.into() },
         2 => Operation::Reset,
         3 => Operation::Block { lasting },
         4 => Operation::Unblock,
         5 => Operation::Override { policies: setup.others.clone(), lasting },
         6 => Operation::ClearOverride,
-        7..=9 => Operation::Reserve { cost, hold, lasting },
-        10 | 11 => Operation::Extend { hold, cost, lasting },
+        7..=9 => Operation::Reserve { cost: cost.into(), hold, lasting },
+        10 | 11 => Operation::Extend { hold, cost: cost.into(), lasting },
         12 => Operation::Renew { hold, lasting },
-        13..=15 => Operation::Settle { hold, actual: cost / 2, charges: charges() },
-        16 => Operation::Refund { units: cost, taken: taken.to_vec() },
-        17 => Operation::Peek { cost },
-        18 => Operation::Schedule { cost, max_wait: lasting },
+        13..=15 => Operation::Settle { hold, actual: (cost / 2).into(), charges: charges() },
+        16 => Operation::Refund { units: cost.into(), taken: taken.to_vec() },
+        17 => Operation::Peek { cost: cost.into() },
+        18 => Operation::Schedule { cost: cost.into(), max_wait: lasting },
         19 | 20 => {
             let waited = choice.is_multiple_of(2).then_some(cost * 1_000);
             let id = (choice % HOLDS) as u64 + 1;
-            Operation::Acquire { cost, request: PermitRequest { id, waited } }
+            Operation::Acquire { cost: cost.into(), request: PermitRequest { id, waited } }
         }
         21 => Operation::Release { permit: (choice % HOLDS) as u64 + 1 },
         22 => Operation::RenewPermit { permit: (choice % HOLDS) as u64 + 1 },
-        _ => Operation::Take { cost },
+        _ => Operation::Take { cost: cost.into() },
     }
 }
 
@@ -183,7 +183,7 @@ proptest! {
             if let (Operation::Take { cost }, &[Some(key)]) = (&operation, &keys[..])
                 && choice.is_multiple_of(3)
             {
-                limiter.take_with_report(key, *cost, &now);
+                limiter.take_with_report(key, cost.of(0), &now);
                 check(&store)?;
                 continue;
             }
@@ -213,9 +213,9 @@ fn settled_reservations_under_a_rule_for_bans_leak_no_capacity() {
     for number in 0..5_000_u64 {
         let now = START + number * 1_000;
         let hold = u128::from(number).to_le_bytes();
-        let reserve = Operation::Reserve { cost: 1, hold, lasting: SECOND };
+        let reserve = Operation::Reserve { cost: 1.into(), hold, lasting: SECOND };
         limiter.execute(&keys, &reserve, &now).unwrap();
-        let settle = Operation::Settle { hold, actual: 1, charges: Vec::new() };
+        let settle = Operation::Settle { hold, actual: 1.into(), charges: Vec::new() };
         limiter.execute(&keys, &settle, &now).unwrap();
     }
     assert_eq!((store.held_keys(), store.stored_keys()), (1, 1));

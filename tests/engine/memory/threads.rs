@@ -107,8 +107,8 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
                 let units = 1 + u64::try_from(call % 3).unwrap();
                 let operation = match call % 5 {
                     0 => Operation::TakeUpTo { units },
-                    1 => Operation::Peek { cost: units },
-                    _ => Operation::Take { cost: units },
+                    1 => Operation::Peek { cost: units.into() },
+                    _ => Operation::Take { cost: units.into() },
                 };
                 *taken.entry(texts.clone()).or_default() += execute(&ledger, &texts, &operation);
                 if call % 97 == thread {
@@ -132,7 +132,8 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     let left = |key_dimension: usize, text: &String| {
         let mut keys = [None; 3];
         keys[key_dimension] = Some(Key::new(text).unwrap());
-        let told = ledger.execute(&keys, &Operation::Peek { cost: 0 }, &START).unwrap().response;
+        let told =
+            ledger.execute(&keys, &Operation::Peek { cost: 0.into() }, &START).unwrap().response;
         told.decision.remaining
     };
     for ((key_dimension, text), units) in &used {

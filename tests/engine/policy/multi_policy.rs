@@ -14,6 +14,7 @@ use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::LimitReports;
 use tollgate::policy::operation::{HoldId, Operation};
 use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
 
 use crate::algorithm::window_oracle::Expected;
@@ -87,21 +88,21 @@ pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     let lasting = deed.lasting;
     match deed.kind {
         0 | 1 => Operation::TakeUpTo { units: cost },
-        2 => Operation::Penalize { units: cost },
+        2 => Operation::Penalize { units: cost.into() },
         3 => Operation::Reset,
         4 => Operation::Block { lasting },
         5 => Operation::Unblock,
         6 => Operation::Override { policies: own(), lasting },
         7 => Operation::ClearOverride,
-        8..=10 => Operation::Reserve { cost, hold, lasting },
-        11 | 12 => Operation::Extend { hold, cost, lasting },
+        8..=10 => Operation::Reserve { cost: cost.into(), hold, lasting },
+        11 | 12 => Operation::Extend { hold, cost: cost.into(), lasting },
         13 => Operation::Renew { hold, lasting },
         14 | 15 => {
             let actual = [0, cost, 2 * cost][deed.key_dimensions / 3 % 3];
             // Without its charges nothing comes back.
-            Operation::Settle { hold, actual, charges: Vec::new() }
+            Operation::Settle { hold, actual: actual.into(), charges: Vec::new() }
         }
-        _ => Operation::Take { cost },
+        _ => Operation::Take { cost: cost.into() },
     }
 }
 
@@ -174,20 +175,20 @@ pub(crate) fn judge(
     let mut held = None;
     match operation {
         Operation::Take { cost } => {
-            judge_take(oracle, now, *cost, executed)?;
+            judge_take(oracle, now, cost.of(0), executed)?;
         }
         Operation::Reserve { cost, hold, lasting } => {
-            if judge_take(oracle, now, *cost, executed)? {
-                oracle.holds.put(*hold, *cost, now + lasting, now);
+            if judge_take(oracle, now, cost.of(0), executed)? {
+                oracle.holds.put(*hold, cost.of(0), now + lasting, now);
             }
         }
         Operation::Extend { hold, cost, lasting } => match oracle.holds.find(hold, now) {
             Some(before) => {
                 held = Some(before.units);
-                if judge_take(oracle, now, *cost, executed)? {
-                    held = Some(before.units + cost);
+                if judge_take(oracle, now, cost.of(0), executed)? {
+                    held = Some(before.units + cost.of(0));
                     let until = before.until.max(now + lasting);
-                    oracle.holds.put(*hold, before.units + cost, until, now);
+                    oracle.holds.put(*hold, before.units + cost.of(0), until, now);
                 }
             }
             None => {
@@ -209,7 +210,7 @@ pub(crate) fn judge(
             oracle.change(&numbers, now, |_, _| ());
             let units = oracle.holds.take(hold, now).map_or(0, |found| found.units);
             held = Some(units);
-            let more = if units > 0 { actual.saturating_sub(units) } else { 0 };
+            let more = if units > 0 { actual.of(0).saturating_sub(units) } else { 0 };
             let penalize = |&number: &usize| match more {
                 0 => 0,
                 more => oracle.penalize(number, now, more),
@@ -222,7 +223,7 @@ pub(crate) fn judge(
             judge_response(oracle, now, executed, expected, several)?;
         }
         Operation::Penalize { units } => {
-            let penalize = |&number: &usize| oracle.penalize(number, now, *units);
+            let penalize = |&number: &usize| oracle.penalize(number, now, units.of(0));
             prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
         }
         Operation::Reset => {
@@ -252,7 +253,7 @@ pub(crate) fn judge(
         | Operation::Release { .. }
         | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
-    prop_assert_eq!(executed.held, held);
+    prop_assert_eq!(&executed.held, &held.map(Units::from));
     prop_assert_eq!(executed.response.decision.at, now);
     // What lasts for no time has ended.
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));

@@ -81,15 +81,17 @@ impl Limiter {
         let call = calls.iter().rev().nth(deed.key_dimensions % 3).or(calls.last());
         match (deed.kind, call) {
             (0..=2, _) => Operation::TakeUpTo { units: cost },
-            (3, _) => Operation::Penalize { units: cost },
+            (3, _) => Operation::Penalize { units: cost.into() },
             (4, _) => Operation::Reset,
             (5, _) => Operation::Block { lasting: deed.lasting },
             (6, _) => Operation::Unblock,
             (7, _) => Operation::Override { policies: self.others.clone(), lasting: deed.lasting },
             (8, _) => Operation::ClearOverride,
-            (9..=11, _) => Operation::Peek { cost: cost % 5 * cost },
-            (12..=14, Some(taken)) => Operation::Refund { units: cost, taken: taken.clone() },
-            _ => Operation::Take { cost },
+            (9..=11, _) => Operation::Peek { cost: (cost % 5 * cost).into() },
+            (12..=14, Some(taken)) => {
+                Operation::Refund { units: cost.into(), taken: taken.clone() }
+            }
+            _ => Operation::Take { cost: cost.into() },
         }
     }
 
@@ -152,16 +154,18 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
     let decision = executed.response.decision;
     let blocked = before.iter().any(|(_, extras)| extras.blocked_until > now);
     let take = |cost| tried(policies, before, now, &Operation::Take { cost });
-    let stands = tried(policies, &after, now, &Operation::Peek { cost: 0 }).0.response;
+    let stands = tried(policies, &after, now, &Operation::Peek { cost: 0.into() }).0.response;
     match operation {
         Operation::Take { cost } if blocked => {
-            let impossible = policies.named().iter().any(|named| named.policy.capacity() < *cost);
+            let impossible =
+                policies.named().iter().any(|named| named.policy.capacity() < cost.of(0));
             let status = if impossible { Status::Impossible } else { Status::Blocked };
             prop_assert_eq!((decision.status, executed.units), (status, 0));
             prop_assert_eq!(&after, &met(policies, before, now));
             let retry_at = |((state, extras), named): (&Kept, &NamedPolicy)| {
-                let refused = named.policy.outcome(state, now, *cost) == Outcome::Refused;
-                let retry_at = if refused { named.policy.retry_at(state, now, *cost) } else { 0 };
+                let refused = named.policy.outcome(state, now, cost.of(0)) == Outcome::Refused;
+                let retry_at =
+                    if refused { named.policy.retry_at(state, now, cost.of(0)) } else { 0 };
                 retry_at.max(extras.blocked_until)
             };
             let retry_at = after.iter().zip(policies.named()).map(retry_at).max().unwrap();
@@ -172,13 +176,13 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
             let mut charged = before.to_vec();
             charged.iter_mut().for_each(|(_, metadata)| metadata.drop_ended(now));
             let charge = |((state, _), named): (&mut Kept, &NamedPolicy)| {
-                named.policy.charge(state, now, *cost) == Outcome::Admitted
+                named.policy.charge(state, now, cost.of(0)) == Outcome::Admitted
             };
             let each: Vec<_> = charged.iter_mut().zip(policies.named()).map(charge).collect();
             let all = each.iter().all(|&admitted| admitted);
             prop_assert_eq!(
                 (allowed(&executed), executed.units),
-                (all, if all { *cost } else { 0 })
+                (all, if all { cost.of(0) } else { 0 })
             );
             let alone = policies.alone().is_some();
             prop_assert_eq!(after, if all || alone { charged } else { met(policies, before, now) });
@@ -187,24 +191,24 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
             let (mut fits, mut too_many) = (0, units + 1);
             while too_many - fits > 1 {
                 let middle = u64::midpoint(fits, too_many);
-                if allowed(&take(middle).0) { fits = middle } else { too_many = middle }
+                if allowed(&take(middle.into()).0) { fits = middle } else { too_many = middle }
             }
             prop_assert_eq!(executed.units, fits);
             if fits > 0 {
-                prop_assert_eq!((executed, after), take(fits));
+                prop_assert_eq!((executed, after), take(fits.into()));
             } else {
-                prop_assert_eq!(decision.status, take(1).0.response.decision.status);
+                prop_assert_eq!(decision.status, take(1.into()).0.response.decision.status);
                 prop_assert_eq!(after, met(policies, before, now));
             }
         }
         Operation::Peek { cost } => {
             prop_assert_eq!(&after, before);
-            let (taken, _) = take(*cost);
+            let (taken, _) = take(cost.clone());
             let limits = |executed: &Execution| -> Vec<_> {
                 let several = executed.response.limits.iter();
                 several.flat_map(|several| several.limits.clone()).collect()
             };
-            if *cost > 0 {
+            if cost.of(0) > 0 {
                 prop_assert_eq!(decision.status, taken.response.decision.status);
                 if !matches!(decision.status, Status::Allowed | Status::AllowedLast) {
                     prop_assert_eq!(
@@ -228,7 +232,7 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
             for ((named, kept), (state, _)) in policies.named().iter().zip(before).zip(&after) {
                 let one = PolicySet::single(named.policy.clone());
                 let unblocked = [(kept.0.clone(), KeyMetadata::default())];
-                let up_to = Operation::TakeUpTo { units: *units };
+                let up_to = Operation::TakeUpTo { units: units.of(0) };
                 let (alone, left) = tried(&one, &unblocked, now, &up_to);
                 most = most.max(alone.units);
                 prop_assert_eq!(&left[0].0, state);
@@ -239,7 +243,7 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
             let mut refunded = met(policies, before, now);
             let refund =
                 |(((state, _), named), taken): ((&mut Kept, &NamedPolicy), &ChargeRecord)| {
-                    named.policy.refund(state, now, *units, *taken)
+                    named.policy.refund(state, now, units.of(0), *taken)
                 };
             let each = refunded.iter_mut().zip(policies.named()).zip(taken).map(refund);
             prop_assert_eq!((executed.units, executed.response), (each.max().unwrap(), stands));
@@ -359,7 +363,7 @@ proptest! {
             let expected = all(policies, kept, now, &operation);
             let key = Key::new(text).unwrap();
             if let (Operation::Take { cost }, true) = (&operation, choice % 2 == 0) {
-                prop_assert_eq!(ledger.take_with_report(key, *cost, &now), expected.response.clone());
+                prop_assert_eq!(ledger.take_with_report(key, cost.of(0), &now), expected.response.clone());
             } else {
                 let keys = vec![Some(key); limiter.key_dimensions];
                 let executed = ledger.execute(&keys, &operation, &now).unwrap();

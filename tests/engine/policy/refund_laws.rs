@@ -294,7 +294,7 @@ impl Run {
                 self.admit(&set, &executed, executed.units, None)
             }
             _ => {
-                let executed = self.execute(&set, &Operation::Take { cost });
+                let executed = self.execute(&set, &Operation::Take { cost: cost.into() });
                 self.admit(&set, &executed, executed.units, None)
             }
         }
@@ -350,7 +350,7 @@ impl Run {
                 (record.mark, record.cost, record.kept) = (0, units, 0);
             }
         }
-        let given = self.execute(set, &Operation::Refund { units, taken }).units;
+        let given = self.execute(set, &Operation::Refund { units: units.into(), taken }).units;
         if given > net {
             return Err(format!("{given} came back of {net}: {:?}", self.spec.versions));
         }
@@ -363,7 +363,7 @@ impl Run {
         self.next_hold += 1;
         let hold = self.next_hold.to_le_bytes();
         let lasting = 1 + self.random.below(40_000);
-        let executed = self.execute(set, &Operation::Reserve { cost, hold, lasting });
+        let executed = self.execute(set, &Operation::Reserve { cost: cost.into(), hold, lasting });
         self.admit(set, &executed, executed.units, Some(hold))
     }
 
@@ -371,7 +371,8 @@ impl Run {
         let Some(hold) = self.any_call().and_then(|number| self.calls[number].hold) else {
             return Ok(());
         };
-        let executed = self.execute(set, &Operation::Extend { hold, cost, lasting: 9_000 });
+        let executed =
+            self.execute(set, &Operation::Extend { hold, cost: cost.into(), lasting: 9_000 });
         self.admit(set, &executed, executed.units, Some(hold))
     }
 
@@ -381,8 +382,9 @@ impl Run {
             return;
         };
         let Call { cost, ref records, .. } = self.calls[number];
-        let charges = vec![Charge { units: cost, taken: records.clone() }];
-        let executed = self.execute(set, &Operation::Settle { hold, actual, charges });
+        let charges = vec![Charge { units: cost.into(), taken: records.clone() }];
+        let executed =
+            self.execute(set, &Operation::Settle { hold, actual: actual.into(), charges });
         self.calls[number].net -= executed.units;
     }
 
@@ -396,10 +398,10 @@ impl Run {
             (0..self.calls.len()).filter(|&one| is_own(&self.calls[one])).collect();
         let charge = |&number: &usize| {
             let Call { cost, ref records, .. } = self.calls[number];
-            Charge { units: cost, taken: records.clone() }
+            Charge { units: cost.into(), taken: records.clone() }
         };
         let charges: Vec<_> = numbers.iter().map(charge).collect();
-        let held: u64 = charges.iter().map(|charge| charge.units).sum();
+        let held: u64 = charges.iter().map(|charge| charge.units.of(0)).sum();
         let actual = self.random.below(2 * held + 1);
         // Each charge gives back by itself, the latest first.
         let policy = &set.named()[0].policy;
@@ -408,24 +410,25 @@ impl Run {
         in_force.normalize(&mut state, self.now);
         let (mut surplus, mut given) = (held.saturating_sub(actual), Vec::new());
         for charge in charges.iter().rev() {
-            let units = surplus.min(charge.units);
+            let units = surplus.min(charge.units.of(0));
             surplus -= units;
-            let kept = charge.units - units;
-            let taken = ChargeRecord { kept, cost: charge.units, ..charge.taken[0] };
+            let kept = charge.units.of(0) - units;
+            let taken = ChargeRecord { kept, cost: charge.units.of(0), ..charge.taken[0] };
             given.push(if units > 0 {
                 in_force.refund(&mut state, self.now, units, taken)
             } else {
                 0
             });
         }
-        let executed = self.execute(set, &Operation::Settle { hold, actual, charges });
-        if executed.held == Some(0) {
+        let executed =
+            self.execute(set, &Operation::Settle { hold, actual: actual.into(), charges });
+        if executed.held == Some(0.into()) {
             return Ok(());
         }
         for &number in &numbers {
             (self.calls[number].hold, self.calls[number].left) = (None, 0);
         }
-        if executed.held != Some(held) {
+        if executed.held != Some(held.into()) {
             // A charge is so old that the trace has forgotten it.
             self.calls.iter_mut().for_each(|call| call.net = 0);
             self.execute(set, &Operation::Reset);
@@ -486,7 +489,7 @@ fn reserved_estimates_keep_the_law_in_actual_units() {
                 used += actual;
             }
             let hold = number.to_le_bytes();
-            let operation = Operation::Reserve { cost: 4_000, hold, lasting: 10 * MINUTE };
+            let operation = Operation::Reserve { cost: 4_000.into(), hold, lasting: 10 * MINUTE };
             let executed = run.execute(&set, &operation);
             run.admit(&set, &executed, executed.units, Some(hold)).unwrap();
             if executed.units > 0 {

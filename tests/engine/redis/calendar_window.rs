@@ -109,7 +109,7 @@ impl Client {
         let names = KeyNames::new("limiter-0", &policy.clone().into());
         let (mut batch, mut round) = (CallBatch::new(), Flush::peeking());
         let key = Some(Key::new(key).unwrap());
-        batch.push_operation(&names, &[key], None, Operation::Peek { cost: 1 });
+        batch.push_operation(&names, &[key], None, Operation::Peek { cost: 1.into() });
         round.push(Arc::new(policy.clone().into()), batch);
         self.runtime.block_on(self.decided(round)).unwrap().remove(0)
     }
@@ -215,7 +215,7 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     };
     let own = RateSpec { units: 30, period: HOUR, burst: 30 }.gcra();
     let own = Operation::Override { policies: vec![Some(Arc::new(own)), None], lasting: HOUR };
-    let take = Operation::Take { cost: 1 };
+    let take = Operation::Take { cost: 1.into() };
     let cases = [
         ("blocked", Operation::Block { lasting: HOUR }, 20, Status::Blocked),
         ("overridden", own, 20, Status::Allowed),
@@ -246,7 +246,7 @@ fn a_stale_call_changes_no_key() {
         Arc::new(PolicySet::multi(named.into()).unwrap())
     };
     let (long, short) = (policies(HOUR), policies(SECOND));
-    let take = Operation::Take { cost: 9 };
+    let take = Operation::Take { cost: 9.into() };
     Client::new(&server, 0).execute(&long, &[("a", take.clone())]);
     let names = KeyNames::new("several", &long);
     let mut round = Flush::default();

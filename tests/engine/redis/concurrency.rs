@@ -61,14 +61,20 @@ fn operation(policies: &PolicySet, choice: usize, cost: u64, permits: &mut u64) 
         0..5 => {
             *permits += 1;
             let request = PermitRequest { id: 1 + *permits, waited };
-            Operation::Acquire { cost, request }
+            Operation::Acquire { cost: cost.into(), request }
         }
         // A call that waits asks again.
-        5..7 => Operation::Acquire { cost, request: PermitRequest { id: known, waited } },
+        5..7 => {
+            Operation::Acquire { cost: cost.into(), request: PermitRequest { id: known, waited } }
+        }
         7..10 => Operation::Release { permit: known },
         10 | 11 => Operation::RenewPermit { permit: known },
-        12 => [Operation::Take { cost }, Operation::TakeUpTo { units: cost }][pick % 2].clone(),
-        13 => [Operation::Peek { cost }, Operation::Penalize { units: cost }][pick % 2].clone(),
+        12 => [Operation::Take { cost: cost.into() }, Operation::TakeUpTo { units: cost }]
+            [pick % 2]
+            .clone(),
+        13 => [Operation::Peek { cost: cost.into() }, Operation::Penalize { units: cost.into() }]
+            [pick % 2]
+            .clone(),
         14 => {
             let limit = 1 + pick as u64 % 9;
             let other = |named: &NamedPolicy| {
@@ -170,7 +176,7 @@ fn a_call_that_asks_again_gets_its_permit_and_ends_its_ticket() {
     let policies = concurrency(2).into();
     let mut kept = unused(&policies);
     let acquire =
-        |id, waited| Operation::Acquire { cost: 1, request: PermitRequest { id, waited } };
+        |id, waited| Operation::Acquire { cost: 1.into(), request: PermitRequest { id, waited } };
     let batches = [
         vec![acquire(1, None), acquire(2, None), acquire(3, Some(0)), acquire(4, Some(0))],
         vec![acquire(3, Some(9)), Operation::Release { permit: 1 }],
@@ -194,7 +200,8 @@ fn permits_of_different_lives_end_in_their_order() {
     let lives = |life| Policy::Concurrency(Concurrency::new(3, life).unwrap()).into();
     let (long, short): (PolicySet, PolicySet) = (lives(2 * SECOND), lives(SECOND));
     let mut kept = unused(&long);
-    let acquire = |id| Operation::Acquire { cost: 1, request: PermitRequest { id, waited: None } };
+    let acquire =
+        |id| Operation::Acquire { cost: 1.into(), request: PermitRequest { id, waited: None } };
     for (policies, now, operation) in [
         (&long, START, acquire(1)),
         (&short, START + 1, acquire(2)),

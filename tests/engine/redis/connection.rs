@@ -264,7 +264,7 @@ fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
     let mut taken = Vec::new();
     for tag in [None, Some("login")] {
         let (mut batch, mut round) = (CallBatch::new(), Flush::default());
-        batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1 });
+        batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1.into() });
         round.push(Arc::new(policies.clone()), batch);
         taken.extend(runtime.block_on(decided(&connection, round, LONG)).unwrap());
     }

@@ -31,12 +31,16 @@ fn policies() -> PolicySet {
 }
 
 fn reserve(hold: u8, lasting: u64) -> Operation {
-    Operation::Reserve { cost: 4, hold: [hold; 16], lasting }
+    Operation::Reserve { cost: 4.into(), hold: [hold; 16], lasting }
 }
 
 fn settle(hold: u8, actual: u64, at: u64) -> Operation {
     let taken = vec![ChargeRecord { at, reset_at: at + HOUR, ..ChargeRecord::default() }; 3];
-    Operation::Settle { hold: [hold; 16], actual, charges: vec![Charge { units: 4, taken }] }
+    Operation::Settle {
+        hold: [hold; 16],
+        actual: actual.into(),
+        charges: vec![Charge { units: 4.into(), taken }],
+    }
 }
 
 fn execute(
@@ -151,9 +155,10 @@ fn what_has_ended_cannot_be_settled_and_makes_room() {
 #[test]
 fn where_holds_cannot_be_kept_nothing_is_charged() {
     let mut server = Server::start();
-    one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
+    one(&mut server, &Operation::Take { cost: 1.into() }, None).unwrap();
     let _: u64 = server.run(&[b"RPUSH", HOLDS, b"x"]);
-    let all = [reserve(1, SECOND), Operation::Take { cost: 1 }, settle(1, 0, 0), settle(1, 9, 0)];
+    let all =
+        [reserve(1, SECOND), Operation::Take { cost: 1.into() }, settle(1, 0, 0), settle(1, 9, 0)];
     let [reserved, taken, settled, more] = execute(&mut server, &all, None).try_into().unwrap();
     assert_eq!(reserved, Err(CallError::Unreadable));
     assert_eq!(taken.unwrap().units, 1, "other calls are charged");
@@ -166,7 +171,7 @@ fn where_holds_cannot_be_kept_nothing_is_charged() {
 #[test]
 fn without_memory_there_is_neither_hold_nor_charge() {
     let mut server = Server::start();
-    one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
+    one(&mut server, &Operation::Take { cost: 1.into() }, None).unwrap();
     let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
     for reserved in execute(&mut server, &[reserve(1, SECOND), reserve(2, SECOND)], None) {
         let Err(CallError::Unwritten(why)) = reserved else {
@@ -202,19 +207,19 @@ fn an_extension_changes_the_units_and_the_end_of_a_hold() {
     let now = 1_700_000_000 * SECOND;
     let extend = |cost, lasting| Operation::Extend { hold: [1; 16], cost, lasting };
     let all = [
-        extend(1, SECOND),
+        extend(1.into(), SECOND),
         reserve(1, SECOND),
-        extend(3, 5 * SECOND),
-        extend(4, 9 * SECOND),
+        extend(3.into(), 5 * SECOND),
+        extend(4.into(), 9 * SECOND),
         Operation::Renew { hold: [1; 16], lasting: 2 * SECOND },
     ];
     let executed = execute(&mut server, &all, Some(now)).into_iter().map(Result::unwrap);
-    let units: Vec<_> = executed.map(|one| (one.units, one.held)).collect();
+    let units: Vec<_> = executed.map(|one| (one.units, one.held.map(|held| held.of(0)))).collect();
     assert_eq!(units, [(0, Some(0)), (4, None), (3, Some(7)), (0, Some(7)), (1, None)]);
     assert_eq!(held(&mut server), [[1; 16]]);
     let last = settle(1, 7, now);
-    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND)).unwrap().held, Some(0));
-    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND - 1)).unwrap().held, Some(7));
+    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND)).unwrap().held, Some(0.into()));
+    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND - 1)).unwrap().held, Some(7.into()));
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
 }
 
@@ -225,11 +230,11 @@ fn an_extension_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
     let window: &[u8] = b"api:window:fw:{a}";
     let _: u64 = server.run(&[b"DEL", window]);
     let _: u64 = server.run(&[b"RPUSH", window, b"x"]);
-    let extend = Operation::Extend { hold: [1; 16], cost: 2, lasting: 90 * SECOND };
+    let extend = Operation::Extend { hold: [1; 16], cost: 2.into(), lasting: 90 * SECOND };
     assert_eq!(one(&mut server, &extend, None), Err(CallError::Unreadable));
     assert_eq!(held(&mut server), [[1; 16]]);
     let _: u64 = server.run(&[b"DEL", window]);
-    assert_eq!(one(&mut server, &settle(1, 4, 0), None).unwrap().held, Some(4));
+    assert_eq!(one(&mut server, &settle(1, 4, 0), None).unwrap().held, Some(4.into()));
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         for (key, cost) in [(key.as_str(), 0), ("never used", 0), (key.as_str(), limit + 1)] {
             let (names, key) =
                 (KeyNames::new("api", &policy.clone().into()), Key::new(key).unwrap());
-            batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
+            batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost: cost.into() });
         }
         let peek = [String::from("peek")];
         let decisions = server.decide(Script::limiter(), &policy, &batch, &peek);

@@ -115,12 +115,12 @@ impl<'a> Watched<'a> {
 fn operation(step: &Step, policy: &Policy, other: &Policy) -> Operation {
     let cost = step.cost.of(policy.capacity());
     match step.choice / 2 % 9 {
-        0..=3 => Operation::Take { cost },
+        0..=3 => Operation::Take { cost: cost.into() },
         4 => Operation::Override { policies: vec![Some(Arc::new(other.clone()))], lasting: HOUR },
         5 => Operation::ClearOverride,
         6 => Operation::Block { lasting: SECOND },
         7 => Operation::Unblock,
-        _ => Operation::Penalize { units: cost },
+        _ => Operation::Penalize { units: cost.into() },
     }
 }
 
@@ -175,12 +175,12 @@ fn what_was_charged_outlives_an_override_with_a_shorter_horizon() {
         for change in changes {
             let mut key = Watched::new(&mut server, kind);
             let mut execute = |operation, now| key.execute(&policy, operation, now);
-            assert_eq!(execute(Operation::Take { cost: 5 }, now), (Status::Allowed, true));
+            assert_eq!(execute(Operation::Take { cost: 5.into() }, now), (Status::Allowed, true));
             for operation in change {
                 assert!(execute(operation, now).1);
             }
             assert_eq!(
-                execute(Operation::Take { cost: 50 }, now),
+                execute(Operation::Take { cost: 50.into() }, now),
                 (Status::Allowed, true),
                 "{kind:?}"
             );

@@ -155,7 +155,8 @@ fn equal(
         }
         let before = shared.values();
         if takes(&operation) {
-            let peek = Operation::Peek { cost: if choice % 5 == 0 { 0 } else { cost } };
+            let peek =
+                Operation::Peek { cost: if choice % 5 == 0 { 0.into() } else { cost.into() } };
             let peeked = shared.execute(&keys, &peek, now, choice % 2 == 0);
             prop_assert_eq!(peeked, ledger.execute(&keys, &peek, &now).unwrap(), "at {}", now);
             prop_assert_eq!(&shared.values(), &before, "after {:?} at {}", peek, now);

@@ -60,18 +60,18 @@ fn a_key_lives_as_long_as_its_block_and_its_own_numbers_last_and_not_for_ever() 
                 ttl(&mut server)
             };
             if used {
-                done(Operation::Take { cost: 2 });
+                done(Operation::Take { cost: 2.into() });
             }
             let lives = |ttl: Option<i64>, hours: i64| {
                 let ttl = ttl.unwrap_or_default();
                 assert!(ttl > hours * 3_600_000 - 5_000, "{ttl} ms of {hours} h, kind {kind}");
             };
             lives(done(Operation::Block { lasting: 400 * HOUR }), 400);
-            lives(done(Operation::Take { cost: 1 }), 400);
+            lives(done(Operation::Take { cost: 1.into() }), 400);
             let own = vec![Some(Arc::new(policy(kind, 20)))];
             lives(done(Operation::Override { policies: own, lasting: 500 * HOUR }), 500);
             lives(done(Operation::Unblock), 500);
-            lives(done(Operation::Take { cost: 1 }), 500);
+            lives(done(Operation::Take { cost: 1.into() }), 500);
             lives(done(Operation::Reset), 500);
             // A key that exists now may live for a while, but must have a TTL.
             assert!(done(Operation::ClearOverride).is_none_or(has_ttl), "kind {kind}");
@@ -102,7 +102,7 @@ fn a_key_that_cannot_be_read_fails_the_call_and_no_policy_is_charged() {
             let policies = three(kinds);
             // Twice, so that all keys exist.
             for _ in 0..2 {
-                execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+                execute(&mut server, &policies, Operation::Take { cost: 1.into() }).unwrap();
             }
             let mut names: Vec<Vec<u8>> = server.run(&[b"KEYS", b"*"]);
             names.sort();
@@ -113,7 +113,7 @@ fn a_key_that_cannot_be_read_fails_the_call_and_no_policy_is_charged() {
             };
             let before = dumps(&mut server);
             for (cost, expected) in [(1, false), (1, true), (2, false)] {
-                let take = Operation::Take { cost };
+                let take = Operation::Take { cost: cost.into() };
                 let taken = perform_as(&mut server, &policies, take, expected);
                 assert_eq!(taken, Err(CallError::Unreadable), "{kinds:?}");
             }
@@ -130,13 +130,13 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
             let _: () = server.run(&[b"FLUSHALL"]);
             let policies = three(kinds);
             if used {
-                execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+                execute(&mut server, &policies, Operation::Take { cost: 1.into() }).unwrap();
             }
             let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
             for operation in [
-                Operation::Take { cost: 1 },
-                Operation::Take { cost: 2 },
-                Operation::Penalize { units: 1 },
+                Operation::Take { cost: 1.into() },
+                Operation::Take { cost: 2.into() },
+                Operation::Penalize { units: 1.into() },
                 Operation::Block { lasting: HOUR },
             ] {
                 for expected in [false, true] {
@@ -147,7 +147,8 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
                 }
             }
             let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
-            let executed = execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+            let executed =
+                execute(&mut server, &policies, Operation::Take { cost: 1.into() }).unwrap();
             assert_eq!(executed.response.decision.status, Status::Allowed);
             let limits = executed.response.limits.unwrap().limits;
             let spent = u64::from(used) + 1;

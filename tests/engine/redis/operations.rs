@@ -146,14 +146,14 @@ fn operation(
     let limit = policies.named()[0].policy.capacity();
     let units = step.cost.of(limit).max(1);
     match step.choice / 8 % 16 {
-        _ if kind == Kind::Units => Operation::Take { cost: 1 },
+        _ if kind == Kind::Units => Operation::Take { cost: 1.into() },
         0 => Operation::TakeUpTo { units },
-        1 => Operation::Penalize { units },
+        1 => Operation::Penalize { units: units.into() },
         2..=4 => refund(step, policies, memory, units),
         10..=11 => {
             let hold = (number as u128).to_le_bytes();
             let cost = if step.choice.is_multiple_of(11) { 0 } else { units };
-            Operation::Reserve { cost, hold, lasting: units * 150_000 }
+            Operation::Reserve { cost: cost.into(), hold, lasting: units * 150_000 }
         }
         12..=13 => settle(step, policies, memory, units),
         14..=15 => renew(step, memory, units),
@@ -169,7 +169,7 @@ fn operation(
             Operation::Override { policies: own, lasting: units * 90_000 }
         }
         9 => Operation::ClearOverride,
-        _ => Operation::Take { cost: units },
+        _ => Operation::Take { cost: units.into() },
     }
 }
 
@@ -178,9 +178,9 @@ fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
     match memory.iter().rev().nth(step.choice % 3) {
         Some(call) => {
             let taken = taken(policies, &call.told, call.units, call.units.saturating_sub(units));
-            Operation::Refund { units, taken }
+            Operation::Refund { units: units.into(), taken }
         }
-        None => Operation::Take { cost: units },
+        None => Operation::Take { cost: units.into() },
     }
 }
 
@@ -190,8 +190,8 @@ fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
     let lasting = units * 120_000;
     match held.take(4).nth(step.choice / 3 % 4) {
         Some(hold) if step.choice.is_multiple_of(3) => Operation::Renew { hold, lasting },
-        Some(hold) => Operation::Extend { hold, cost: units / 2, lasting },
-        None => Operation::Take { cost: units },
+        Some(hold) => Operation::Extend { hold, cost: (units / 2).into(), lasting },
+        None => Operation::Take { cost: units.into() },
     }
 }
 
@@ -200,20 +200,20 @@ fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
 fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     let held = memory.iter().rev().filter_map(|call| call.hold);
     let Some(hold) = held.take(4).nth(step.choice / 3 % 4) else {
-        return Operation::Take { cost: units };
+        return Operation::Take { cost: units.into() };
     };
     let charge = |call: &Call| Charge {
-        units: call.units,
+        units: call.units.into(),
         taken: taken(policies, &call.told, call.units, 0),
     };
     let of_hold = memory.iter().filter(|call| call.hold == Some(hold));
     let mut charges: Vec<_> = of_hold.map(charge).collect();
-    let held: u64 = charges.iter().map(|charge| charge.units).sum();
+    let held: u64 = charges.iter().map(|charge| charge.units.of(0)).sum();
     let actual = [0, units, held, held + units, held / 2][step.choice % 5];
     if step.choice.is_multiple_of(7) && charges.len() > 1 {
         charges.pop();
     }
-    Operation::Settle { hold, actual, charges }
+    Operation::Settle { hold, actual: actual.into(), charges }
 }
 
 /// The charge of a decision on a call of `cost` units, of which `kept` stay charged, by policy.
@@ -390,11 +390,11 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
             server.execute(Script::limiter(), &policies, &batch, &[]).remove(0).unwrap()
         };
-        execute(Operation::Take { cost: 2 });
+        execute(Operation::Take { cost: 2.into() });
         let own = vec![Some(Arc::new(renumbered(&policies.named()[0].policy, 19)))];
         execute(Operation::Override { policies: own, lasting: HOUR });
         for _ in 0..4 {
-            let taken = execute(Operation::Take { cost: 1 });
+            let taken = execute(Operation::Take { cost: 1.into() });
             assert_eq!((taken.units, taken.response.decision.capacity >= 19), (1, true), "{kind}");
         }
     }
@@ -432,7 +432,7 @@ fn an_override_from_a_deployment_with_another_number_of_limits_decides_nothing()
         let own =
             vec![Some(Arc::new(logs(&before.iter().map(|limit| limit + 20).collect::<Vec<_>>())))];
         execute(before, &["a"], &Operation::Override { policies: own, lasting: HOUR });
-        let take = Operation::Take { cost: 1 };
+        let take = Operation::Take { cost: 1.into() };
         assert_eq!(execute(before, &["a"], &take)[0].capacity, 25);
         let decisions = execute(after, &["a", "b"], &take);
         let seen: Vec<_> = decisions.iter().map(|one| (one.capacity, one.remaining)).collect();
@@ -451,7 +451,7 @@ fn the_longest_block_and_override_at_the_last_time_have_an_end_in_lua_too() {
     for operation in [
         Operation::Override { policies: own, lasting: MAX_TIME },
         Operation::Block { lasting: MAX_TIME },
-        Operation::Take { cost: 1 },
+        Operation::Take { cost: 1.into() },
     ] {
         let mut batch = CallBatch::new();
         batch.push_operation(&names, &[Some(Key::new("0").unwrap())], None, operation.clone());

@@ -153,15 +153,17 @@ fn operation(policies: &[Policy], version: usize, step: Step, number: usize) -> 
         return match step.choice / 64 % 8 {
             0 => Operation::Release { permit: id.saturating_sub(2) },
             1 => Operation::RenewPermit { permit: id.saturating_sub(1) },
-            2 => Operation::Peek { cost: units },
-            _ => Operation::Acquire { cost: units, request: PermitRequest { id, waited } },
+            2 => Operation::Peek { cost: units.into() },
+            _ => Operation::Acquire { cost: units.into(), request: PermitRequest { id, waited } },
         };
     }
     match step.choice / 64 % 16 {
         0 => Operation::TakeUpTo { units },
-        1 => Operation::Penalize { units },
-        2 => Operation::Peek { cost: units },
-        3 if policy.rate().is_some() => Operation::Schedule { cost: units, max_wait: MAX_TIME },
+        1 => Operation::Penalize { units: units.into() },
+        2 => Operation::Peek { cost: units.into() },
+        3 if policy.rate().is_some() => {
+            Operation::Schedule { cost: units.into(), max_wait: MAX_TIME }
+        }
         4 => {
             let other = policies[(version + 1) % policies.len()].clone();
             Operation::Override {
@@ -171,7 +173,7 @@ fn operation(policies: &[Policy], version: usize, step: Step, number: usize) -> 
         }
         5 => Operation::ClearOverride,
         6 => Operation::Block { lasting: 40_000 },
-        _ => Operation::Take { cost: units },
+        _ => Operation::Take { cost: units.into() },
     }
 }
 

@@ -63,15 +63,15 @@ fn reports_what_was_written(
     let mut twins = Twins { server, policies, model: Model::default(), now: START };
     let capacity = overridden.capacity();
     let calls = [
-        Operation::Take { cost: 1 },
-        Operation::Peek { cost: 1 },
-        Operation::Take { cost: capacity },
-        Operation::Take { cost: capacity + 1 },
-        Operation::Peek { cost: 0 },
+        Operation::Take { cost: 1.into() },
+        Operation::Peek { cost: 1.into() },
+        Operation::Take { cost: capacity.into() },
+        Operation::Take { cost: (capacity + 1).into() },
+        Operation::Peek { cost: 0.into() },
         Operation::TakeUpTo { units: 2 },
         Operation::Block { lasting: SECOND },
-        Operation::Take { cost: 1 },
-        Operation::Peek { cost: 1 },
+        Operation::Take { cost: 1.into() },
+        Operation::Peek { cost: 1.into() },
         Operation::Unblock,
     ];
     for call in &calls {

@@ -32,27 +32,45 @@ fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operatio
     let take = |cost| Operation::Take { cost };
     let own = || vec![Some(Arc::new(other.clone()))];
     let mut scenarios = vec![
-        ("taken", vec![take(3), take(1), take(2)]),
-        ("refused", vec![take(9), take(2), take(5)]),
-        ("blocked", vec![take(2), Operation::Block { lasting: HOUR }]),
-        ("almost banned", vec![take(9), take(9)]),
-        ("banned", vec![take(9), take(9), take(9), Operation::Unblock, take(9), take(9)]),
+        ("taken", vec![take(3.into()), take(1.into()), take(2.into())]),
+        ("refused", vec![take(9.into()), take(2.into()), take(5.into())]),
+        ("blocked", vec![take(2.into()), Operation::Block { lasting: HOUR }]),
+        ("almost banned", vec![take(9.into()), take(9.into())]),
+        (
+            "banned",
+            vec![
+                take(9.into()),
+                take(9.into()),
+                take(9.into()),
+                Operation::Unblock,
+                take(9.into()),
+                take(9.into()),
+            ],
+        ),
         (
             "overridden",
-            vec![take(2), Operation::Override { policies: own(), lasting: HOUR }, take(1)],
+            vec![
+                take(2.into()),
+                Operation::Override { policies: own(), lasting: HOUR },
+                take(1.into()),
+            ],
         ),
         (
             "overridden for a while",
-            vec![take(2), Operation::Override { policies: own(), lasting: 50 * MILLI }, take(1)],
+            vec![
+                take(2.into()),
+                Operation::Override { policies: own(), lasting: 50 * MILLI },
+                take(1.into()),
+            ],
         ),
         (
             "reserved",
-            vec![Operation::Reserve { cost: 2, hold: 7_u128.to_le_bytes(), lasting: HOUR }],
+            vec![Operation::Reserve { cost: 2.into(), hold: 7_u128.to_le_bytes(), lasting: HOUR }],
         ),
     ];
     if matches!(policy, Policy::Gcra(_) | Policy::LeakyBucket(_) | Policy::TokenBucket(_)) {
-        let book = Operation::Schedule { cost: 4, max_wait: HOUR };
-        scenarios.push(("booked", vec![take(8), book.clone(), book]));
+        let book = Operation::Schedule { cost: 4.into(), max_wait: HOUR };
+        scenarios.push(("booked", vec![take(8.into()), book.clone(), book]));
     }
     scenarios
 }
@@ -91,8 +109,8 @@ impl<'a> Recorder<'a> {
     /// The decision of a call and of a peek, a second after the start.
     fn told(&mut self) -> String {
         let now = START + SECOND;
-        let peeked = in_words(self.execute(Operation::Peek { cost: 1 }, now));
-        let taken = in_words(self.execute(Operation::Take { cost: 2 }, now));
+        let peeked = in_words(self.execute(Operation::Peek { cost: 1.into() }, now));
+        let taken = in_words(self.execute(Operation::Take { cost: 2.into() }, now));
         format!("{peeked}; {taken}")
     }
 

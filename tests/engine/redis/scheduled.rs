@@ -71,7 +71,7 @@ fn operation(
     match kind {
         0..=7 => {
             let max_wait = [MAX_WAIT, MAX_WAIT, 2 * MAX_WAIT, SECOND, 0][number % 5];
-            Operation::Schedule { cost: units, max_wait }
+            Operation::Schedule { cost: units.into(), max_wait }
         }
         8..=13 => {
             let booked = booked.iter().rev().nth(number / 4);
@@ -81,10 +81,10 @@ fn operation(
         }
         14 if !told.is_empty() => {
             let told = &told[told.len() - 1 - step.choice % 3 % told.len()];
-            Operation::Refund { units, taken: taken(policies, told, units, 0) }
+            Operation::Refund { units: units.into(), taken: taken(policies, told, units, 0) }
         }
         15 => Operation::TakeUpTo { units },
-        16 => Operation::Penalize { units },
+        16 => Operation::Penalize { units: units.into() },
         17 if number == 0 => Operation::Reset,
         18 if !steps_back => Operation::Block { lasting },
         19 if !steps_back => Operation::Unblock,
@@ -99,7 +99,7 @@ fn operation(
             Operation::Override { policies: own, lasting }
         }
         21 if !steps_back => Operation::ClearOverride,
-        _ => Operation::Take { cost: units },
+        _ => Operation::Take { cost: units.into() },
     }
 }
 
@@ -201,7 +201,10 @@ fn nothing_is_booked_under_what_is_no_rate() {
     let mut model = Model::default();
     let mut batch = CallBatch::new();
     let keys = [Some(Key::new("0").unwrap())];
-    let asked = [Operation::Schedule { cost: 1, max_wait: SECOND }, Operation::Take { cost: 2 }];
+    let asked = [
+        Operation::Schedule { cost: 1.into(), max_wait: SECOND },
+        Operation::Take { cost: 2.into() },
+    ];
     for asked in &asked {
         batch.push_operation(&names, &keys, None, asked.clone());
     }

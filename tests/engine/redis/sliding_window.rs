@@ -83,7 +83,7 @@ fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decisio
 fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> Decision {
     let mut batch = CallBatch::new();
     let (names, key) = (KeyNames::new("api", &policy.clone().into()), Key::new("a").unwrap());
-    batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
+    batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost: cost.into() });
     let script = now.map_or(Script::limiter(), |_| lasting());
     let more = [String::from("peek"), now.unwrap_or(0).to_string()];
     server.decide(script, policy, &batch, &more).remove(0).unwrap()
@@ -401,13 +401,13 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
             let more = [String::new(), now.to_string()];
             server.execute(lasting(), &policies, &batch, &more).remove(0).unwrap().response.decision
         };
-        execute(Operation::Take { cost: 7 }, START);
+        execute(Operation::Take { cost: 7.into() }, START);
         execute(Operation::Override { policies: vec![Some(own)], lasting: HOUR }, START);
         let later = START + 700 * MILLI;
         execute(Operation::Block { lasting: SECOND }, later);
         execute(Operation::Unblock, later);
         execute(Operation::ClearOverride, later);
-        assert_eq!(execute(Operation::Peek { cost: 0 }, later).remaining, 3);
+        assert_eq!(execute(Operation::Peek { cost: 0.into() }, later).remaining, 3);
         let _: () = server.run(&[b"FLUSHALL"]);
     }
 }
@@ -428,7 +428,7 @@ fn a_settled_key_ends_by_what_writes_it() {
             server.execute(&script, &policies, &batch, &[String::new(), now.to_string()]).remove(0)
         };
         let start = START.next_multiple_of(SECOND);
-        execute(Operation::Take { cost: 7 }, start).unwrap();
+        execute(Operation::Take { cost: 7.into() }, start).unwrap();
         execute(Operation::Block { lasting: SECOND }, start).unwrap();
         execute(Operation::Unblock, start + 3 * SECOND + 500).unwrap();
         until("the key ends", || {

@@ -72,13 +72,13 @@ impl Call {
         let hold = [self.number; 16];
         match self.deed {
             1 => Operation::TakeUpTo { units: 2 * units },
-            2 => Operation::Penalize { units },
-            3 => Operation::Reserve { cost: units, hold, lasting: HOUR },
-            4 => Operation::Settle { hold, actual: 1, charges: vec![] },
+            2 => Operation::Penalize { units: units.into() },
+            3 => Operation::Reserve { cost: units.into(), hold, lasting: HOUR },
+            4 => Operation::Settle { hold, actual: 1.into(), charges: vec![] },
             5 => Operation::Reset,
             6 => Operation::Block { lasting: SECOND / 10 },
             7 => Operation::Unblock,
-            _ => Operation::Take { cost: 1 + units * (self.deed as u64 % 2) },
+            _ => Operation::Take { cost: (1 + units * (self.deed as u64 % 2)).into() },
         }
     }
 

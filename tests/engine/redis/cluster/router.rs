@@ -70,7 +70,7 @@ impl Limiter {
         let (mut batch, mut round) = (CallBatch::new(), Flush::default());
         for key in keys {
             let keys = [Some(Key::new(key).unwrap())];
-            batch.push_operation(&self.names, &keys, tag, Operation::Take { cost: 1 });
+            batch.push_operation(&self.names, &keys, tag, Operation::Take { cost: 1.into() });
         }
         round.push(Arc::clone(&self.policies), batch);
         round
@@ -222,7 +222,7 @@ fn a_call_whose_keys_share_no_slot_fails_alone() {
         [("a", "a", None), ("a", "alice", None), ("b", "bob", Some("t")), ("c", "c", None)]
     {
         let keys = [ip, account].map(|key| Some(Key::new(key).unwrap()));
-        batch.push_operation(&limiter.names, &keys, tag, Operation::Take { cost: 1 });
+        batch.push_operation(&limiter.names, &keys, tag, Operation::Take { cost: 1.into() });
     }
     round.push(Arc::clone(&limiter.policies), batch);
     let mut told: Vec<_> = decide(&cluster, round, PATIENT).into_iter().collect();

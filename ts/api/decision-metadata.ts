@@ -85,11 +85,7 @@ export interface RefundCredit {
  *
  * @param policies - The number of policies if their units are by policy, because some have a meter.
  */
-export function refundCreditOf(
-  decision: unknown,
-  origin: object,
-  policies?: number,
-): RefundCredit | undefined {
+export function refundCreditOf(decision: unknown, origin: object, policies?: number): RefundCredit | undefined {
   const metadata =
     typeof decision === 'object' && decision !== null ? DecisionMetadata.find(decision, origin) : undefined
   if (metadata === undefined) {

@@ -178,7 +178,6 @@ export class Limiter {
 
   #takeMany(keys: readonly unknown[], cost: unknown): TakeManyResults | Promise<TakeManyResults> {
     const { meters } = this.#checkOpen().policySet
-    const isArray = Array.isArray(cost)
     if (meters === undefined) {
       const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
       const own = this.#tiers.backendOf('takeMany', tier)
@@ -186,12 +185,18 @@ export class Limiter {
         ? own.takeMany(keys as readonly string[], costs)
         : takeEach(keys, costs, (key, cost) => own.takeBy(this.#keyReader.read(key, tag), cost))
     }
-    if (isArray) {
+    if (Array.isArray(cost)) {
       checkCostCount(cost, keys.length)
+      const own = this.#tiers.backendOf('takeMany', undefined)
+      const costs = cost.map((one) => costsOf(meters, one))
+      return takeEach(keys, costs, (key, costs) => own.takeBy(this.#keyReader.read(key, undefined), costs))
     }
-    const { own, units, tag } = this.#callOf('takeMany', isArray ? undefined : cost, 1)
-    const costs = keys.map((_, index) => (isArray ? costsOf(meters, cost[index]) : units))
-    return takeEach(keys, costs, (key, cost) => own.takeBy(this.#keyReader.read(key, tag), cost))
+    const { own, units, tag } = this.#callOf('takeMany', cost, 1)
+    return takeEach(
+      keys,
+      keys.map(() => units),
+      (key, units) => own.takeBy(this.#keyReader.read(key, tag), units),
+    )
   }
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {

@@ -1,6 +1,6 @@
 import type { OperationResult } from '../backends/operation.js'
 import { isNone, type Units } from '../backends/units.js'
-import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { invalid, isPlain, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { suggestionFor } from '../input/suggestion.js'
 import { CALLS, type MeterSet } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -13,8 +13,7 @@ export function costOf(meters: MeterSet | undefined, value: unknown, min: number
 
 /** Checks the units of a call under policies without meters. */
 export function plainUnitsOf(option: string, value: unknown, min = 1): number {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value) && !('then' in value)
-  if (isObject) {
+  if (typeof value === 'object' && value !== null && isPlain(value) && Object.keys(value).length > 0) {
     const fix = `no policy has a meter: write ${option}: 5, or meter: 'tokens' in a policy`
     throw invalid('INVALID_COST', option, `must be a whole number from ${min} to 2^53 - 1`, value, fix)
   }

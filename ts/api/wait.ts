@@ -50,7 +50,10 @@ export type WaitedOrRefused = Decision & { readonly waitedMs: number }
 
 /** A limiter that can wait, as only its type tells. */
 export interface WaitingLimiter {
-  wait(key: unknown, options: WaitOptions & { readonly tier?: string | undefined }): Promise<WaitedOrRefused>
+  wait(
+    key: unknown,
+    options: Omit<WaitOptions, 'cost'> & { readonly cost?: unknown; readonly tier?: string | undefined },
+  ): Promise<WaitedOrRefused>
 }
 
 /** The checked arguments of a wait. */

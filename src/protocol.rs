@@ -239,6 +239,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("executor/operations.lua", lua!("executor/operations.lua")),
     ("executor/outcomes.lua", lua!("executor/outcomes.lua")),
     ("executor/refunds.lua", lua!("executor/refunds.lua")),
+    ("executor/units.lua", lua!("executor/units.lua")),
     ("fixed_window/bounds.lua", lua!("fixed_window/bounds.lua")),
     ("fixed_window/fast_path.lua", lua!("fixed_window/fast_path.lua")),
     ("fixed_window/general.lua", lua!("fixed_window/general.lua")),

@@ -148,19 +148,36 @@ local function record_outcome(context, group, executor, key, cost, outcome)
   end
 end
 
--- Takes a cost from a key of each policy. Either all policies charge it, or none. If all admit the
--- cost, `write_hold` runs first, and if it returns an error, nothing is charged. With
+-- The units under a policy. Units are one number for all policies, or a table by policy.
+local function units_of(units, index)
+  return type(units) == 'table' and units[index] or units
+end
+
+-- Reads units from the request: a number, or a table by policy. Returns also the position after them.
+local function read_units(context, group, at)
+  if not context.is_metered then
+    return struct.unpack('>d', context.request, at)
+  end
+  local units = { struct.unpack('>' .. string.rep('d', #group.executors), context.request, at) }
+  return units, table.remove(units)
+end
+
+-- Takes a cost from a key of each policy. Either all policies charge their units of it, or none. If all
+-- admit it, `write_hold` runs first, and if it returns an error, nothing is charged. With
 -- `skip_refused`, a refused call is not counted, and is no strike. Returns whether the cost was
 -- charged.
 local function take(context, group, keys, cost, write_hold, skip_refused)
   local executor_of, outcomes, admitted = group.executor_of, {}, true
   local may_strike = context.ban and not context.is_peek
+  local costs = type(cost) == 'table' and cost
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
     -- The client computes the outcome of a peek from the state, unless the reply has only limits.
     outcomes[index] = group.is_stale and OUTCOME_STALE
-      or executor.outcome_of(key, context.is_peek and not executor.reports_limits and 0 or cost)
+      or executor.outcome_of(
+        key, context.is_peek and not executor.reports_limits and 0 or costs and costs[index] or cost
+      )
     local metadata = context.key_metadata[key]
     if metadata and metadata.blocked_until > context.now then
       -- A call that a block refuses is not counted.
@@ -181,6 +198,7 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
+    cost = costs and costs[index] or cost
     if not context.is_peek then
       if admitted and cost > 0 then
         executor.charge(key, cost)

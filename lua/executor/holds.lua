@@ -2,18 +2,14 @@
 -- user key, which expires with its last hold.
 --
 -- A hold has two members with its expiry in microseconds as their score: its identifier, and its
--- identifier followed by its units. Members with equal scores are sorted bytewise, so the second
--- follows the first.
+-- identifier followed by its units: a double, or one for each policy if they are by policy. Members
+-- with equal scores are sorted bytewise, so the second follows the first.
 --
--- All functions take the number of the set's key. On failure they return Redis's reply, or `false`
+-- All functions take the number of the set's key, and units as this text. On failure they return Redis's reply, or `false`
 -- if the key is not such a sorted set.
 local function new_holds(context)
-  local MAX_DROPPED, UNITS = 100, '>d'
+  local MAX_DROPPED = 100
   local holds = {}
-
-  local function record_of(id, units)
-    return id .. struct.pack(UNITS, units)
-  end
 
   -- Adds a hold, and drops up to MAX_DROPPED expired members. Returns an error if that failed.
   function holds.add(key, id, units, expires_at)
@@ -25,7 +21,7 @@ local function new_holds(context)
     if ended > 0 then
       redis.pcall('ZREMRANGEBYRANK', name, '0', math.min(ended, MAX_DROPPED) - 1)
     end
-    local added = redis.pcall('ZADD', name, expires_at, id, expires_at, record_of(id, units))
+    local added = redis.pcall('ZADD', name, expires_at, id, expires_at, id .. units)
     if type(added) ~= 'number' then
       return added
     end
@@ -35,9 +31,10 @@ local function new_holds(context)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
-  -- Returns the expiry and the units of a hold, or nil if the hold has expired or does not exist. The
-  -- third result is `false` if the set cannot be read.
-  function holds.find(key, id)
+  -- Returns the expiry and the units of a hold, or nil if the hold has expired or does not exist, or if
+  -- its units do not have `size` bytes: a limiter with other policies may have charged them. Without
+  -- `size` they may have any number of bytes. The third result is `false` if the set cannot be read.
+  function holds.find(key, id, size)
     local rank = redis.pcall('ZRANK', KEYS[key], id)
     if type(rank) == 'table' then
       return nil, nil, false
@@ -47,15 +44,18 @@ local function new_holds(context)
     end
     local found = redis.pcall('ZRANGE', KEYS[key], rank, rank + 1, 'WITHSCORES')
     local expires_at, record = tonumber(found[2]), found[3]
-    if expires_at > context.now and record and #record == #id + 8 and string.sub(record, 1, #id) == id then
-      return expires_at, struct.unpack(UNITS, record, #id + 1), nil
+    if expires_at > context.now and record and #record > #id and string.sub(record, 1, #id) == id then
+      local units = string.sub(record, #id + 1)
+      if #units % 8 == 0 and #units == (size or #units) then
+        return expires_at, units, nil
+      end
     end
   end
 
   -- Replaces the units and the expiry of a hold. Returns an error if that failed.
   function holds.change(key, id, units, new_units, expires_at)
     if units ~= new_units then
-      local removed = redis.pcall('ZREM', KEYS[key], record_of(id, units))
+      local removed = redis.pcall('ZREM', KEYS[key], id .. units)
       if type(removed) ~= 'number' then
         return removed
       end
@@ -65,7 +65,7 @@ local function new_holds(context)
 
   -- Removes a hold. Returns an error if that failed.
   function holds.remove(key, id, units)
-    local removed = redis.pcall('ZREM', KEYS[key], id, record_of(id, units))
+    local removed = redis.pcall('ZREM', KEYS[key], id, id .. units)
     if type(removed) ~= 'number' then
       return removed
     end

@@ -9,6 +9,8 @@ local function new_operations(context)
   local holds
   local unpack_struct = struct.unpack
 
+  --@include executor/units.lua
+
   local function is_blocked(key)
     local metadata = context.key_metadata[key]
     return metadata and metadata.blocked_until > context.now
@@ -59,6 +61,13 @@ local function new_operations(context)
 
   local operations = {}
 
+  -- A plain take is no operation of this table.
+  operations[OPERATION_TAKE] = function(group, keys, at)
+    local cost, after = read_units(context, group, at)
+    take(context, group, keys, cost)
+    return after
+  end
+
   operations[OPERATION_TAKE_UP_TO] = function(group, keys, at)
     local units, after = unpack_struct('>d', context.request, at)
     local granted = largest_cost(units, function(cost)
@@ -75,42 +84,44 @@ local function new_operations(context)
     return after, granted
   end
 
-  -- Charges each policy as many units as remain, at most `units`. Returns the largest charge.
+  -- Charges each policy as many units as remain, at most `units`. Returns the charges by policy.
   local function charge_remaining(group, keys, units)
-    local max_charged = 0
-    for_each_executor(group, keys, function(executor, key)
-      local cost = largest_cost(units, function(cost)
+    local charges = {}
+    for_each_executor(group, keys, function(executor, key, index)
+      local cost = largest_cost(units_of(units, index), function(cost)
         return executor.outcome_of(key, cost) == OUTCOME_ADMITTED
       end)
       if cost > 0 then
         executor.outcome_of(key, cost)
         executor.charge(key, cost)
-        max_charged = math.max(max_charged, cost)
+        charges[index] = cost
       end
     end)
-    return max_charged
+    return charges
   end
 
   operations[OPERATION_PENALIZE] = function(group, keys, at)
-    local units, after = unpack_struct('>d', context.request, at)
-    local max_charged = charge_remaining(group, keys, units)
+    local units, after = read_units(context, group, at)
+    local charges = charge_remaining(group, keys, units)
     report_status(group, keys)
-    return after, max_charged
+    return after, moved_units(group, charges)
   end
 
   operations[OPERATION_SCHEDULE] = function(group, keys, at)
-    local cost, max_wait, after = unpack_struct('>dd', context.request, at)
-    local outcomes, slot, is_possible = {}, context.now, not group.is_stale
+    local cost, max_wait, after
+    cost, after = read_units(context, group, at)
+    max_wait, after = unpack_struct('>d', context.request, after)
+    local outcomes, slot, is_possible = {}, context.now, not group.is_stale and has_units(cost)
     for index, key in ipairs(keys) do
       if key > 0 then
-        local executor = executor_of(group, index, key)
-        outcomes[index] = group.is_stale and OUTCOME_STALE or executor.outcome_of(key, cost)
-        if not executor.booking_functions and not group.is_stale and outcomes[index] ~= OUTCOME_UNREADABLE then
+        local executor, own_cost = executor_of(group, index, key), units_of(cost, index)
+        outcomes[index] = group.is_stale and OUTCOME_STALE or executor.outcome_of(key, own_cost)
+        if own_cost > 0 and not executor.booking_functions and not group.is_stale and outcomes[index] ~= OUTCOME_UNREADABLE then
           outcomes[index] = OUTCOME_IMPOSSIBLE
         end
         is_possible = is_possible and outcomes[index] <= OUTCOME_REFUSED and not is_blocked(key)
         if is_possible and outcomes[index] == OUTCOME_REFUSED then
-          slot = math.max(slot, executor.booking_functions().slot(key, cost))
+          slot = math.max(slot, executor.booking_functions().slot(key, own_cost))
         end
       end
     end
@@ -118,14 +129,14 @@ local function new_operations(context)
     local states_before = {}
     for index, key in ipairs(keys) do
       if key > 0 then
-        local executor = executor_of(group, index, key)
-        if is_possible then
+        local executor, own_cost = executor_of(group, index, key), units_of(cost, index)
+        if is_possible and own_cost > 0 then
           local bookings = executor.booking_functions()
           states_before[#states_before + 1] = bookings.encode_full_state(key)
-          bookings.book(key, cost, slot)
+          bookings.book(key, own_cost, slot)
           extend_mark(context, executor, key)
         end
-        record_outcome(context, group, executor, key, cost, is_possible and OUTCOME_ADMITTED or outcomes[index])
+        record_outcome(context, group, executor, key, own_cost, is_possible and OUTCOME_ADMITTED or outcomes[index])
       end
     end
     return after, is_possible and slot - context.now + 1 or 0, table.concat(states_before)
@@ -146,8 +157,6 @@ local function new_operations(context)
           and executor.booking_functions().encode_full_state(key) == state_after
         then
           latest_count, states_before[index] = latest_count + 1, string.sub(context.request, at, at + STATE_SIZE - 1)
-        else
-          latest_count = -#keys
         end
       end
       at = at + count * 2 * STATE_SIZE
@@ -161,21 +170,24 @@ local function new_operations(context)
   end
 
   operations[OPERATION_REFUND] = function(group, keys, at)
-    local units, cost, kept, after = unpack_struct('>ddd', context.request, at)
-    local refunds = {}
+    local units, cost, kept, after, refunds = nil, nil, nil, nil, {}
+    units, after = read_units(context, group, at)
+    cost, after = read_units(context, group, after)
+    kept, after = read_units(context, group, after)
     refund_charge(context, group, keys, units, cost, kept, after, refunds)
     report_status(group, keys)
-    return after + 32 * #group.executors, largest_refund(refunds)
+    return after + 32 * #group.executors, moved_units(group, refunds)
   end
 
-  -- Reads the hold of an operation. Returns its key and identifier, its expiry and units if it has
-  -- not expired, an error, and the position after the identifier.
-  local function read_hold(group, at, key_offset)
+  -- Reads the hold of an operation, whose units have `size` bytes, or any number without `size`. Returns
+  -- its key and identifier, its expiry and units as text if it has not expired, an error, and the position
+  -- after the identifier.
+  local function read_hold(group, at, key_offset, size)
     holds = holds or new_holds(context)
     local hold_number, id, after = unpack_struct('>I2c16', context.request, at)
     local hold_key, expires_at, units, failure = key_offset + hold_number, nil, nil, nil
     if hold_number > 0 and not group.is_stale then
-      expires_at, units, failure = holds.find(hold_key, id)
+      expires_at, units, failure = holds.find(hold_key, id, size)
     end
     return hold_key, id, expires_at, units, failure, after
   end
@@ -191,46 +203,73 @@ local function new_operations(context)
 
   operations[OPERATION_RESERVE] = function(group, keys, at, key_offset)
     holds = holds or new_holds(context)
-    local hold_number, id, cost, duration, after = unpack_struct('>I2c16dd', context.request, at)
+    local hold_number, id, cost, duration, at_cost, after
+    hold_number, id, at_cost = unpack_struct('>I2c16', context.request, at)
+    cost, after = read_units(context, group, at_cost)
+    local units = string.sub(context.request, at_cost, after - 1)
+    duration, after = unpack_struct('>d', context.request, after)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
     -- A cost of 0 charges nothing, and so needs no hold.
-    local admitted = take(context, group, keys, cost, hold_number > 0 and cost > 0 and function()
-      return holds.add(hold_key, id, cost, end_of(context, duration))
+    local needs_hold = has_units(cost)
+    local admitted = take(context, group, keys, cost, hold_number > 0 and needs_hold and function()
+      return holds.add(hold_key, id, units, end_of(context, duration))
     end)
-    if admitted and cost > 0 then
+    if admitted and needs_hold then
       holds.undo_on_failure(group, first, function()
-        holds.remove(hold_key, id, cost)
+        holds.remove(hold_key, id, units)
       end)
     end
-    return after, admitted and cost or 0
+    return after, admitted and charged_units(cost) or 0
   end
 
   operations[OPERATION_EXTEND] = function(group, keys, at, key_offset)
-    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset)
-    local cost, duration, after_all = unpack_struct('>dd', context.request, after)
+    local size = size_of_units(group)
+    local hold_key, id, expires_at, held, failure, at_cost = read_hold(group, at, key_offset, size)
+    local cost, after = read_units(context, group, at_cost)
+    local duration, after_all = unpack_struct('>d', context.request, after)
     local first = context.outcome_count + 1
     if not expires_at then
       report_status(group, keys)
       fail_from(first, failure)
-      return after_all, 0, struct.pack('>d', 0)
+      return after_all, 0, string.rep('\0', size)
     end
-    local total = math.min(held + cost, 9007199254740991)
-    local admitted = take(context, group, keys, cost, cost > 0 and function()
+    local total = combine_units(held, string.sub(context.request, at_cost, after - 1), function(own, more)
+      return math.min(own + more, 9007199254740991)
+    end)
+    local is_longer = has_units(cost)
+    local admitted = take(context, group, keys, cost, is_longer and function()
       return holds.change(hold_key, id, held, total, math.max(expires_at, end_of(context, duration)))
     end)
-    if admitted and cost > 0 then
+    if admitted and is_longer then
       holds.undo_on_failure(group, first, function()
         holds.change(hold_key, id, total, held, expires_at)
       end)
     end
-    return after_all, admitted and cost or 0, struct.pack('>d', admitted and total or held)
+    return after_all, admitted and charged_units(cost) or 0, admitted and total or held
+  end
+
+  -- Moves the units of a settled hold by policy: refunds a surplus, and charges a deficit. Returns the
+  -- moved units by policy.
+  local function settle_by_policy(group, keys, held, actual, at, count, charge_length)
+    local deficits, surplus = {}, {}
+    for index, own in ipairs(actual) do
+      local own_held = unpack_struct('>d', held, 8 * index - 7)
+      deficits[index], surplus[index] = math.max(own - own_held, 0), math.max(own_held - own, 0)
+    end
+    local moved = charge_remaining(group, keys, deficits)
+    for index, refunded in pairs(refund_newest(context, group, keys, surplus, at, count, charge_length)) do
+      moved[index] = refunded
+    end
+    return moved
   end
 
   operations[OPERATION_SETTLE] = function(group, keys, at, key_offset)
-    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset)
+    local size = size_of_units(group)
+    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset, size)
     local actual, count
-    actual, count, after = unpack_struct('>dI1', context.request, after)
-    local first, moved, is_settled = context.outcome_count + 1, 0, expires_at ~= nil
+    actual, after = read_units(context, group, after)
+    count, after = unpack_struct('>I1', context.request, after)
+    local first, moved, is_settled = context.outcome_count + 1, {}, expires_at ~= nil
     for index = 1, #group.executors do
       local key = keys[index]
       is_settled = is_settled
@@ -240,11 +279,16 @@ local function new_operations(context)
       failure = holds.remove(hold_key, id, held)
       is_settled = failure == nil
     end
-    local charge_length = 8 + 32 * #group.executors
-    if is_settled and actual < held then
-      moved = refund_newest(context, group, keys, held - actual, after, count, charge_length)
+    local charge_length = size + 32 * #group.executors
+    if is_settled and context.is_metered then
+      moved = settle_by_policy(group, keys, held, actual, after, count, charge_length)
     elseif is_settled then
-      moved = charge_remaining(group, keys, actual - held)
+      local units = unpack_struct('>d', held)
+      if actual < units then
+        moved = refund_newest(context, group, keys, units - actual, after, count, charge_length)
+      else
+        moved = charge_remaining(group, keys, actual - units)
+      end
     end
     report_status(group, keys)
     if is_settled then
@@ -254,7 +298,8 @@ local function new_operations(context)
     else
       fail_from(first, failure)
     end
-    return after + count * charge_length, moved, struct.pack('>d', is_settled and held or 0)
+    local most, by_policy = moved_units(group, moved)
+    return after + count * charge_length, most, by_policy .. (is_settled and held or string.rep('\0', size))
   end
 
   operations[OPERATION_RENEW] = function(group, keys, at, key_offset)
@@ -275,7 +320,7 @@ local function new_operations(context)
     local waits_for, refusals = nil, 0
     for index = 1, #group.executors do
       local executor = executor_of(group, index, keys[index])
-      local outcome = executor.outcome_of(keys[index], cost)
+      local outcome = executor.outcome_of(keys[index], units_of(cost, index))
       if outcome ~= OUTCOME_ADMITTED or is_blocked(keys[index]) then
         refusals = refusals + 1
         waits_for = outcome == OUTCOME_REFUSED and not is_blocked(keys[index]) and index or nil
@@ -284,20 +329,22 @@ local function new_operations(context)
     for index = 1, #group.executors do
       local permits = executor_of(group, index, keys[index]).permit_functions
       if permits then
-        permits.queue(keys[index], cost, refusals == 1 and waits_for == index)
+        permits.queue(keys[index], units_of(cost, index), refusals == 1 and waits_for == index)
       end
     end
   end
 
   operations[OPERATION_ACQUIRE] = function(group, keys, at)
-    local cost, id, waited, after = unpack_struct('>ddd', context.request, at)
+    local cost, id, waited, after
+    cost, after = read_units(context, group, at)
+    id, waited, after = unpack_struct('>dd', context.request, after)
     context.permit_request = { id = id, waited = waited }
     local is_admitted = take(context, group, keys, cost, nil, waited >= 0)
-    if not is_admitted and cost > 0 and not group.is_stale then
+    if not is_admitted and has_units(cost) and not group.is_stale then
       queue(group, keys, cost)
     end
     context.permit_request = nil
-    return after, is_admitted and cost or 0
+    return after, is_admitted and charged_units(cost) or 0
   end
 
   operations[OPERATION_RELEASE] = function(group, keys, at)

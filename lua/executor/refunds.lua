@@ -65,14 +65,14 @@ local function refund_key(context, executor, key, units, taken)
   return refunded, is_unused
 end
 
--- Refunds `units` units of a charge of `cost` units, of which `kept` stay charged. Its records, by
--- policy, are in the request. Adds the refund under each policy to `refunds`.
+-- Refunds `units` units of a charge of `cost` units, of which `kept` stay charged; each may be by
+-- policy. Its records, by policy, are in the request. Adds the refund under each policy to `refunds`.
 local function refund_charge(context, group, keys, units, cost, kept, at, refunds)
   for index = 1, #group.executors do
     local taken_at, reset_at, mark, used
     taken_at, reset_at, mark, used, at = struct.unpack('>dddd', context.request, at)
-    local key = keys[index]
-    if key > 0 and not group.is_stale then
+    local key, own_units = keys[index], units_of(units, index)
+    if key > 0 and own_units > 0 and not group.is_stale then
       local executor = executor_of(group, index, key)
       -- A cost of 1 normalizes the key as a take does. After its reset time a call has nothing
       -- left to refund, even if a longer window would count its units again.
@@ -83,8 +83,9 @@ local function refund_charge(context, group, keys, units, cost, kept, at, refund
           flush_and_reload(context, group, index, key)
           executor = executor_of(group, index, key)
         end
-        local refunded, is_unused = refund_key(context, executor, key, units, {
-          at = taken_at, reset_at = reset_at, mark = mark, used = used, cost = cost, kept = kept,
+        local refunded, is_unused = refund_key(context, executor, key, own_units, {
+          at = taken_at, reset_at = reset_at, mark = mark, used = used, cost = units_of(cost, index),
+          kept = units_of(kept, index),
         })
         refunds[index] = (refunds[index] or 0) + refunded
         if is_unused then
@@ -97,26 +98,32 @@ local function refund_charge(context, group, keys, units, cost, kept, at, refund
   end
 end
 
--- The largest refund under a policy.
-local function largest_refund(refunds)
-  local largest = 0
-  for _, refunded in pairs(refunds) do
-    largest = math.max(largest, refunded)
-  end
-  return largest
-end
-
--- Refunds units of `count` charges in the request, of the latest ones first. Returns the largest
--- refund.
+-- Refunds units of `count` charges in the request, of the latest ones first. Returns the refunds by
+-- policy. `surplus` is a number, or a table by policy that this function changes.
 local function refund_newest(context, group, keys, surplus, at, count, charge_length)
   local refunds = {}
   for number = count - 1, 0, -1 do
-    local charged, records = struct.unpack('>d', context.request, at + number * charge_length)
-    local units = math.min(surplus, charged)
-    surplus = surplus - units
-    if units > 0 then
-      refund_charge(context, group, keys, units, charged, charged - units, records, refunds)
+    local records = at + number * charge_length
+    if type(surplus) == 'table' then
+      local charged, units, kept, is_refunded = nil, {}, {}, false
+      charged, records = read_units(context, group, records)
+      for index, own in ipairs(charged) do
+        units[index] = math.min(surplus[index], own)
+        surplus[index], kept[index] = surplus[index] - units[index], own - units[index]
+        is_refunded = is_refunded or units[index] > 0
+      end
+      if is_refunded then
+        refund_charge(context, group, keys, units, charged, kept, records, refunds)
+      end
+    else
+      local charged
+      charged, records = struct.unpack('>d', context.request, records)
+      local units = math.min(surplus, charged)
+      surplus = surplus - units
+      if units > 0 then
+        refund_charge(context, group, keys, units, charged, charged - units, records, refunds)
+      end
     end
   end
-  return largest_refund(refunds)
+  return refunds
 end

@@ -63,7 +63,7 @@ pub(crate) fn first_form(request: &[u8]) -> usize {
 pub(crate) fn are_for_permits(policies: &PolicySet, calls: &[CallRequest]) -> bool {
     let is_for_permits = |call: &CallRequest| {
         matches!(
-            operation_code(call) % operation::METERED,
+            operation_code(call),
             operation::ACQUIRE | operation::RELEASE | operation::RENEW_PERMIT
         )
     };

@@ -10,10 +10,10 @@ import {
   tiers,
   tokenBucket,
 } from '../../ts/index.js'
-import { BACKENDS as ALL } from './stores.js'
+import { BACKENDS } from './stores.js'
 
-// Over Redis the script does not know costs by policy yet.
-const BACKENDS = ALL.filter(({ name }) => name !== 'Redis')
+/** A cost that charges nothing, so that a decision only tells what remains. */
+const NOTHING = { tokens: 0, calls: 0 }
 
 /** Calls, tokens and cents of one model. */
 const POLICIES = {
@@ -55,7 +55,7 @@ describe.each(BACKENDS)('policies with meters: $name', (backend) => {
     const limiter = backend.limiter(POLICIES)
     const decision = await limiter.take('a', { cost: { tokens: 1_001, cents: 1 } })
     expect(decision).toMatchObject({ status: 'impossible', policy: 'tokens', retryAfterMs: null })
-    expect(remaining(await limiter.peek('a', { cost: { tokens: 0, calls: 0 } }))).toEqual([3, 1_000, 50])
+    expect(remaining(await limiter.take('a', { cost: NOTHING }))).toEqual([3, 1_000, 50])
   })
 
   test('a cost of 0 fits a policy without room, and a block refuses it', async () => {
@@ -139,13 +139,15 @@ describe.each(BACKENDS)('policies with meters: $name', (backend) => {
     })
   })
 
-  test('peek answers as take would, and charges nothing', async () => {
+  // Over Redis a peek has one cost for all policies.
+  const testPeek = backend.name === 'Redis' ? test.skip : test
+  testPeek('peek answers as take would, and charges nothing', async () => {
     const limiter = backend.limiter(POLICIES)
     await limiter.take('a', { cost: { tokens: 900 } })
     expect(await limiter.peek('a', { cost: { tokens: 101 } })).toMatchObject({ status: 'refused', policy: 'tokens' })
     const fits = await limiter.peek('a', { cost: { tokens: 100 } })
     expect(fits).toMatchObject({ allowed: true })
-    expect(remaining(await limiter.peek('a', { cost: { tokens: 0, calls: 0 } }))).toEqual([2, 100, 50])
+    expect(remaining(await limiter.take('a', { cost: NOTHING }))).toEqual([2, 100, 50])
   })
 
   test('penalize charges what is left of each meter, and returns the units by meter', async () => {
@@ -153,7 +155,7 @@ describe.each(BACKENDS)('policies with meters: $name', (backend) => {
     await limiter.take('a', { cost: { tokens: 900 } })
     expect(await limiter.penalize('a', { tokens: 300 })).toEqual({ calls: 0, tokens: 100, cents: 0 })
     expect(await limiter.penalize('a', { cents: 20, calls: 1 })).toEqual({ calls: 1, tokens: 0, cents: 20 })
-    expect(remaining(await limiter.peek('a', { cost: { tokens: 0 } }))).toEqual([1, 0, 30])
+    expect(remaining(await limiter.take('a', { cost: NOTHING }))).toEqual([1, 0, 30])
   })
 
   test('tiers have their own numbers and default costs', async () => {
@@ -251,7 +253,7 @@ describe.each(BACKENDS)('refunds and reservations of policies with meters: $name
     Object.values(decision.policies).map((numbers) => numbers.remaining)
 
   const left = async (limiter: ReturnType<typeof backend.limiter<typeof POLICIES>>) =>
-    remaining(await limiter.peek('a', { cost: { tokens: 0, calls: 0 } }))
+    remaining(await limiter.take('a', { cost: NOTHING }))
 
   test('refund gives units of some meters back, and of none more than was taken', async () => {
     const limiter = backend.limiter(POLICIES)
@@ -289,7 +291,7 @@ describe.each(BACKENDS)('refunds and reservations of policies with meters: $name
     const waited = await limiter.wait('a', { cost: { tokens: 20 } })
     expect(first && (await limiter.refund(first))).toEqual({ calls: 1, tokens: 30 })
     expect(await limiter.refund(waited, { tokens: 5 })).toEqual({ calls: 0, tokens: 5 })
-    expect(remaining(await limiter.peek('a', { cost: { tokens: 0 } }))).toEqual([9, 85])
+    expect(remaining(await limiter.take('a', { cost: NOTHING }))).toEqual([9, 85])
   })
 
   test('a reservation is settled by meter: some meters are refunded and others charged', async () => {
@@ -352,7 +354,7 @@ describe.each(BACKENDS)('refunds and reservations of policies with meters: $name
       settled: false,
       reason: 'expired',
     })
-    expect(await limiter.peek('a', { cost: { tokens: 0 } })).toMatchObject({ remaining: 60 })
+    expect(await limiter.take('a', { cost: { tokens: 0 } })).toMatchObject({ remaining: 60 })
   })
 
   test('a refused reservation charges no meter', async () => {

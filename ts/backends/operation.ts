@@ -4,9 +4,6 @@ import type { Policy } from '../policies/policy.js'
 import { OPERATION_CODES } from './protocol.js'
 import { listOf, type Units } from './units.js'
 
-/** Added to the code of an operation whose units are by policy. */
-const METERED = 64
-
 /** An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds. */
 export type Operation =
   | { readonly kind: 'peek'; readonly cost: Units }
@@ -174,7 +171,7 @@ export function numbersOf(operation: EngineOperation): ArrayLike<number> {
 /** The code of an operation for the engine. */
 export function codeOf(operation: EngineOperation): number {
   const code = OPERATION_CODES[operation.kind]
-  return isMetered(operation) ? code + METERED : code
+  return isMetered(operation) ? code + OPERATION_CODES.metered : code
 }
 
 /** Whether the units of an operation are by policy. */

@@ -123,7 +123,7 @@ const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
  * @example
  * io.use(limitConnections({ limiter }))
  */
-export function limitConnections<K, N extends string, S extends SocketLike = SocketLike>(
+export function limitConnections<K, N extends string, S extends SocketLike = SocketLike, U = number>(
   options: ConnectionLimitOptions<K, N, S, U>,
 ): (socket: S, next: (error?: Error) => void) => void {
   checkCount(arguments.length, 1, 'limitConnections takes an object of options', 'write limitConnections({ limiter })')
@@ -150,7 +150,7 @@ export function limitConnections<K, N extends string, S extends SocketLike = Soc
  * @example
  * io.on('connection', limitEvents({ limiter }))
  */
-export function limitEvents<K, N extends string, S extends SocketLike = SocketLike>(
+export function limitEvents<K, N extends string, S extends SocketLike = SocketLike, U = number>(
   options: EventLimitOptions<K, N, S, U>,
 ): (socket: S) => void {
   checkCount(arguments.length, 1, 'limitEvents takes an object of options', 'write limitEvents({ limiter })')

@@ -46,9 +46,6 @@ export abstract class BatchedStore extends Store {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    if (policySet.meters !== undefined) {
-      throw new TollgateError('INVALID_OPTION', 'policies with a meter need the embedded store: leave out the store')
-    }
     const callBuffer = this.openCallBuffer(prefix, policySet)
     const { batcher, engine } = this
     const { policyRegistry: registry } = batcher

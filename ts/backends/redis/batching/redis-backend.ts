@@ -1,5 +1,6 @@
 import type * as native from '../../../../generated/native.js'
 import type { Decision } from '../../../api/decision.js'
+import { TollgateError } from '../../../api/error.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
@@ -176,6 +177,9 @@ export class RedisBackend implements LimiterBackend {
 
   /** Sends a peek in its own flush, because its script writes nothing. */
   #peek(keys: Keys, cost: Units): Promise<OperationResult> {
+    if (typeof cost !== 'number') {
+      throw new TollgateError('INVALID_OPTION', 'peek of policies with a meter needs the embedded store')
+    }
     const { batcher } = this.#context
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
       const code = batcher.native.peek(
@@ -183,7 +187,7 @@ export class RedisBackend implements LimiterBackend {
         this.#callBuffer,
         keys.keys,
         keys.tag ?? this.#tag,
-        cost as number,
+        cost,
         timeoutMs,
       )
       if (code !== 0) {

@@ -70,28 +70,25 @@ impl Units {
 
     /// As many zeros.
     pub(crate) fn none(&self) -> Self {
-        self.map(|_, _| 0)
+        self.with_numbers(|_| 0)
     }
 
-    /// Units with as many numbers, made from each number of these.
-    fn map(&self, number: impl Fn(usize, u64) -> u64) -> Self {
+    /// Units with as many numbers.
+    pub(crate) fn with_numbers(&self, number: impl Fn(usize) -> u64) -> Self {
         match self {
-            Self::Same(units) => Self::Same(number(0, *units)),
-            Self::ByPolicy(units) => {
-                let numbered = units.iter().enumerate();
-                Self::ByPolicy(numbered.map(|(policy, &units)| number(policy, units)).collect())
-            }
+            Self::Same(_) => Self::Same(number(0)),
+            Self::ByPolicy(units) => Self::ByPolicy((0..units.len()).map(number).collect()),
         }
     }
 
     /// These units less others, at least 0.
     pub(crate) fn minus(&self, other: &Self) -> Self {
-        self.map(|policy, units| units.saturating_sub(other.of(policy)))
+        self.with_numbers(|policy| self.of(policy).saturating_sub(other.of(policy)))
     }
 
     /// The sum with other units that have as many numbers.
     pub(crate) fn plus(&self, other: &Self) -> Self {
-        self.map(|policy, units| units.saturating_add(other.of(policy)).min(MAX_SAFE))
+        self.with_numbers(|policy| self.of(policy).saturating_add(other.of(policy)).min(MAX_SAFE))
     }
 }
 

@@ -138,7 +138,9 @@ fn find_like(
     id: HoldId,
     units: &Units,
 ) -> Option<Hold> {
-    find(entries, now, id).filter(|hold| hold.units.is_like(units))
+    let hold = find(entries, now, id).filter(|hold| hold.units.is_like(units))?;
+    // A single number may be that of the only policy.
+    Some(Hold { units: units.with_numbers(|policy| hold.units.of(policy)), ..hold })
 }
 
 fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {

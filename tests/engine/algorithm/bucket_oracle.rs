@@ -69,6 +69,12 @@ impl ContinuousOracle {
             (seen.level, seen.at) = (-whole(seen.spec.debt), now);
         }
     }
+
+    /// The milliseconds until the key is fresh.
+    pub(crate) fn reset_after_ms(&self, now: u64) -> u64 {
+        let reset = self.0.as_ref().map_or(whole(0), |seen| seen.forgotten_in(now));
+        millis_up(&reset.max(whole(0)))
+    }
 }
 
 impl Oracle for ContinuousOracle {
@@ -110,9 +116,8 @@ impl Oracle for ContinuousOracle {
             }
             _ => 0,
         };
-        let reset = seen.map_or(whole(0), |seen| seen.forgotten_in(now)).max(whole(0));
         let limit = levels.capacity + levels.debt;
-        let reset_after_ms = millis_up(&reset);
+        let reset_after_ms = self.reset_after_ms(now);
         Expected { status, limit, remaining, retry_after_ms, reset_after_ms }
     }
 }
@@ -158,6 +163,12 @@ impl IntervalOracle {
             }
         }
     }
+
+    /// The milliseconds until the key is fresh.
+    pub(crate) fn reset_after_ms(&self, now: u64) -> u64 {
+        let reset_at = self.0.as_ref().map_or(0, Due::forgotten_at);
+        reset_at.saturating_sub(now).div_ceil(1_000)
+    }
 }
 
 impl Oracle for IntervalOracle {
@@ -191,13 +202,12 @@ impl Oracle for IntervalOracle {
             let begin = running.filter(runs_on).unwrap_or(now);
             self.0 = Some(Due::schedule(spec, begin, left));
         }
-        let reset = self.0.as_ref().map_or(0, Due::forgotten_at).saturating_sub(now);
         Expected {
             status,
             limit: levels.capacity + levels.debt,
             remaining,
             retry_after_ms: (retry_at - now).div_ceil(1_000),
-            reset_after_ms: reset.div_ceil(1_000),
+            reset_after_ms: self.reset_after_ms(now),
         }
     }
 }

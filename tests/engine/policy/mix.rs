@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate::policy::ban::BanRule;
-use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::policy_set::{MAX_POLICIES, NamedPolicy, PolicySet};
 
 use crate::algorithm::buckets::BucketSpec;
 use crate::algorithm::calendar_window::{CalendarSpec, any_calendar};
@@ -75,7 +75,7 @@ pub(crate) fn any_pair() -> impl Strategy<Value = Pair> {
     ]
 }
 
-/// One to five policies, and the number of their key dimensions.
+/// One to eight policies, and the number of their key dimensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Mix {
     pub(crate) pairs: Vec<Pair>,
@@ -84,13 +84,15 @@ pub(crate) struct Mix {
 }
 
 pub(crate) fn any_mix() -> impl Strategy<Value = Mix> {
-    (prop::collection::vec(any_pair(), 1..=5), 1..=3_usize, any_ban()).prop_map(
-        |(pairs, key_dimensions, ban)| Mix {
-            key_dimensions: key_dimensions.min(pairs.len()),
-            pairs,
-            ban,
-        },
-    )
+    let pairs = prop_oneof![
+        4 => prop::collection::vec(any_pair(), 1..=5),
+        1 => prop::collection::vec(any_pair(), 6..=MAX_POLICIES),
+    ];
+    (pairs, 1..=3_usize, any_ban()).prop_map(|(pairs, key_dimensions, ban)| Mix {
+        key_dimensions: key_dimensions.min(pairs.len()),
+        pairs,
+        ban,
+    })
 }
 
 impl Mix {

@@ -4,6 +4,7 @@ pub(crate) mod bans;
 pub(crate) mod count_refused;
 pub(crate) mod every_policy;
 pub(crate) mod hold_oracle;
+pub(crate) mod meters;
 pub(crate) mod mix;
 pub(crate) mod multi_policy;
 pub(crate) mod multi_policy_oracle;

@@ -13,7 +13,7 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::LimitReports;
 use tollgate::policy::operation::{HoldId, Operation};
-use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::policy_set::{MAX_POLICIES, PolicySet};
 use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
 
@@ -21,6 +21,7 @@ use crate::algorithm::window_oracle::Expected;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::laws::twins::told;
 use crate::policy::hold_oracle::Holds;
+use crate::policy::meters::each;
 use crate::policy::mix::{Mix, Pair, any_mix};
 use crate::policy::multi_policy_oracle::CompoundOracle;
 use crate::policy::specs::SECOND;
@@ -64,9 +65,24 @@ pub(crate) struct Deed {
     pub(crate) kind: usize,
     pub(crate) lasting: u64,
     pub(crate) key_dimensions: usize,
+    /// Numbers that make the units of each policy, if units are by policy.
+    pub(crate) meters: Option<[u8; MAX_POLICIES]>,
 }
 
 impl Deed {
+    /// The units of an operation: the same under all policies, or by policy.
+    fn units(self, mix: &Mix, units: u64) -> Units {
+        let Some(meters) = self.meters else { return units.into() };
+        let own = |(pair, meter): (&Pair, u8)| match meter {
+            0..60 => 0,
+            60..64 => pair.0.limit() + 1,
+            64..90 => pair.0.limit(),
+            90..140 => units.min(pair.0.limit()),
+            _ => 1 + u64::from(meter % 3),
+        };
+        mix.pairs.iter().zip(meters).map(own).collect::<Vec<_>>().into()
+    }
+
     pub(crate) fn concerns(self, key_dimension: usize) -> bool {
         self.key_dimensions & (1 << key_dimension) > 0
     }
@@ -74,9 +90,14 @@ impl Deed {
 
 pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
     let lasting = prop_oneof![Just(0), 1..5_000_u64, 1..9 * SECOND];
-    let deed = (0..30_usize, lasting, 1..16_usize);
-    let deed =
-        deed.prop_map(|(kind, lasting, key_dimensions)| Deed { kind, lasting, key_dimensions });
+    let meters = prop::option::of(any::<[u8; MAX_POLICIES]>());
+    let deed = (0..30_usize, lasting, 1..16_usize, meters);
+    let deed = deed.prop_map(|(kind, lasting, key_dimensions, meters)| Deed {
+        kind,
+        lasting,
+        key_dimensions,
+        meters,
+    });
     prop::collection::vec(deed, steps)
 }
 
@@ -86,23 +107,24 @@ pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     // Few of them, so that holds are extended, settled again, and replaced.
     let hold: HoldId = [u8::try_from(deed.key_dimensions % 3).unwrap(); 16];
     let lasting = deed.lasting;
+    let units = deed.units(mix, cost);
     match deed.kind {
         0 | 1 => Operation::TakeUpTo { units: cost },
-        2 => Operation::Penalize { units: cost.into() },
+        2 => Operation::Penalize { units },
         3 => Operation::Reset,
         4 => Operation::Block { lasting },
         5 => Operation::Unblock,
         6 => Operation::Override { policies: own(), lasting },
         7 => Operation::ClearOverride,
-        8..=10 => Operation::Reserve { cost: cost.into(), hold, lasting },
-        11 | 12 => Operation::Extend { hold, cost: cost.into(), lasting },
+        8..=10 => Operation::Reserve { cost: units, hold, lasting },
+        11 | 12 => Operation::Extend { hold, cost: units, lasting },
         13 => Operation::Renew { hold, lasting },
         14 | 15 => {
-            let actual = [0, cost, 2 * cost][deed.key_dimensions / 3 % 3];
+            let actual = deed.units(mix, [0, cost, 2 * cost][deed.key_dimensions / 3 % 3]);
             // Without its charges nothing comes back.
-            Operation::Settle { hold, actual: actual.into(), charges: Vec::new() }
+            Operation::Settle { hold, actual, charges: Vec::new() }
         }
-        _ => Operation::Take { cost: cost.into() },
+        _ => Operation::Take { cost: units },
     }
 }
 
@@ -147,18 +169,21 @@ fn judge_response(
     Ok(())
 }
 
-/// Runs a call in the oracle and compares the results. Returns whether it was admitted.
+/// Runs a call in the oracle and compares the results. Returns whether it was charged.
 fn judge_take(
     oracle: &mut CompoundOracle,
     now: u64,
-    cost: u64,
+    cost: &Units,
     executed: &Execution,
 ) -> Result<bool, TestCaseError> {
-    let (expected, several) = oracle.take(now, cost);
+    let costs: Vec<_> = (0..oracle.own_until.len()).map(|number| cost.of(number)).collect();
+    let (expected, several) = oracle.take(now, &costs);
     judge_response(oracle, now, executed, expected, several)?;
     let is_admitted = matches!(expected.status, Status::Allowed | Status::AllowedLast);
-    prop_assert_eq!(executed.units, if is_admitted { cost } else { 0 });
-    Ok(is_admitted)
+    let is_charged = is_admitted && costs.iter().any(|&cost| cost > 0);
+    let charged = if cost.is_by_policy() { 1 } else { cost.of(0) };
+    prop_assert_eq!(executed.units, if is_charged { charged } else { 0 });
+    Ok(is_charged)
 }
 
 /// Runs the step in the oracle and compares the results.
@@ -171,51 +196,56 @@ pub(crate) fn judge(
 ) -> Result<(), TestCaseError> {
     let numbers: Vec<usize> = (0..oracle.own_until.len()).filter(|&number| which(number)).collect();
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
-    // What the operation says of a hold.
-    let mut held = None;
+    // What the operation says of a hold, and of units by policy.
+    let (mut held, mut moved) = (None, None);
     match operation {
         Operation::Take { cost } => {
-            judge_take(oracle, now, cost.of(0), executed)?;
+            judge_take(oracle, now, cost, executed)?;
         }
         Operation::Reserve { cost, hold, lasting } => {
-            if judge_take(oracle, now, cost.of(0), executed)? {
-                oracle.holds.put(*hold, cost.of(0), now + lasting, now);
+            if judge_take(oracle, now, cost, executed)? {
+                oracle.holds.put(*hold, cost.clone(), now + lasting, now);
             }
         }
-        Operation::Extend { hold, cost, lasting } => match oracle.holds.find(hold, now) {
-            Some(before) => {
-                held = Some(before.units);
-                if judge_take(oracle, now, cost.of(0), executed)? {
-                    held = Some(before.units + cost.of(0));
-                    let until = before.until.max(now + lasting);
-                    oracle.holds.put(*hold, before.units + cost.of(0), until, now);
+        Operation::Extend { hold, cost, lasting } => {
+            match oracle.holds.find_like(hold, now, cost) {
+                Some(before) => {
+                    held = Some(each(cost, |number| before.units.of(number)));
+                    if judge_take(oracle, now, cost, executed)? {
+                        let until = before.until.max(now + lasting);
+                        let units = each(cost, |number| before.units.of(number) + cost.of(number));
+                        held = Some(units.clone());
+                        oracle.holds.put(*hold, units, until, now);
+                    }
+                }
+                None => {
+                    oracle.change(&numbers, now, |_, _| ());
+                    held = Some(each(cost, |_| 0));
+                    prop_assert_eq!(executed.units, 0);
                 }
             }
-            None => {
-                oracle.change(&numbers, now, |_, _| ());
-                held = Some(0);
-                prop_assert_eq!(executed.units, 0);
-            }
-        },
+        }
         Operation::Renew { hold, lasting } => {
             oracle.change(&numbers, now, |_, _| ());
             let found = oracle.holds.find(hold, now);
+            prop_assert_eq!(executed.units, u64::from(found.is_some()));
             if let Some(before) = found {
                 let until = before.until.max(now + lasting);
                 oracle.holds.put(*hold, before.units, until, now);
             }
-            prop_assert_eq!(executed.units, u64::from(found.is_some()));
         }
         Operation::Settle { hold, actual, .. } => {
             oracle.change(&numbers, now, |_, _| ());
-            let units = oracle.holds.take(hold, now).map_or(0, |found| found.units);
-            held = Some(units);
-            let more = if units > 0 { actual.of(0).saturating_sub(units) } else { 0 };
-            let penalize = |&number: &usize| match more {
-                0 => 0,
-                more => oracle.penalize(number, now, more),
-            };
-            prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
+            let found = oracle.holds.take(hold, now, actual).map(|found| found.units);
+            let mut charged = vec![0; oracle.own_until.len()];
+            for &number in &numbers {
+                let held = found.as_ref().map_or(u64::MAX, |found| found.of(number));
+                let more = actual.of(number).saturating_sub(held);
+                charged[number] = if more > 0 { oracle.penalize(number, now, more) } else { 0 };
+            }
+            held = Some(each(actual, |number| found.as_ref().map_or(0, |found| found.of(number))));
+            prop_assert_eq!(Some(executed.units), charged.iter().copied().max());
+            moved = actual.is_by_policy().then_some(charged);
         }
         Operation::TakeUpTo { units } => {
             let (granted, expected, several) = oracle.take_up_to(now, *units);
@@ -223,8 +253,12 @@ pub(crate) fn judge(
             judge_response(oracle, now, executed, expected, several)?;
         }
         Operation::Penalize { units } => {
-            let penalize = |&number: &usize| oracle.penalize(number, now, units.of(0));
-            prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
+            let mut charged = vec![0; oracle.own_until.len()];
+            for &number in &numbers {
+                charged[number] = oracle.penalize(number, now, units.of(number));
+            }
+            prop_assert_eq!(Some(executed.units), charged.iter().copied().max());
+            moved = units.is_by_policy().then_some(charged);
         }
         Operation::Reset => {
             numbers.iter().for_each(|&number| oracle.reset(number));
@@ -253,7 +287,8 @@ pub(crate) fn judge(
         | Operation::Release { .. }
         | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
-    prop_assert_eq!(&executed.held, &held.map(Units::from));
+    prop_assert_eq!(&executed.held, &held);
+    prop_assert_eq!(executed.moved.as_deref(), moved.as_deref());
     prop_assert_eq!(executed.response.decision.at, now);
     // What lasts for no time has ended.
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));
@@ -266,16 +301,26 @@ pub(crate) fn reset_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
     kept.into_iter().map(reset_at).max().unwrap_or(0)
 }
 
-/// A refusal only normalizes the state under every policy.
-fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
-    let meet = |((state, extras), pair): (&Kept, &Pair)| {
+/// A refusal only normalizes the state under every policy; it only repairs that of a policy without a
+/// cost.
+fn met(mix: &Mix, kept: &[Kept], now: u64, operation: &Operation) -> Vec<Kept> {
+    let has_cost = |number| match operation {
+        Operation::Take { cost } | Operation::Reserve { cost, .. } => cost.of(number) > 0,
+        _ => true,
+    };
+    let meet = |(number, ((state, extras), pair)): (usize, (&Kept, &Pair))| {
         let (mut state, policy) = (state.clone(), pair.0.policy());
-        extras.in_force(&policy, now).normalize(&mut state, now);
+        let policy = extras.in_force(&policy, now);
+        if has_cost(number) {
+            policy.normalize(&mut state, now);
+        } else {
+            policy.charge(&mut state, now, 0);
+        }
         let mut extras = extras.clone();
         extras.drop_ended(now);
         (state, extras)
     };
-    kept.iter().zip(&mix.pairs).map(meet).collect()
+    kept.iter().zip(&mix.pairs).enumerate().map(meet).collect()
 }
 
 proptest! {
@@ -298,7 +343,7 @@ proptest! {
             let operation = operation(&mix, deed, cost);
             let which = |number| needs_all(&operation) || deed.concerns(mix.key_dimension(number));
             if (0..mix.pairs.len()).any(which) {
-                let before = met(&mix, &kept, now);
+                let before = met(&mix, &kept, now, &operation);
                 let executed = on(&policies, &mut kept, which, now, &operation);
                 let step = format!("step {index}: {operation:?} at {now}");
                 judge(&mut oracle, which, now, &operation, &executed)

@@ -154,6 +154,22 @@ impl AnyOracle {
         }
     }
 
+    /// A call that costs nothing under this policy: it only repairs the state. It is not the first call
+    /// on a bucket that begins low.
+    fn keep(&mut self, spec: Spec, now: u64) -> Alone {
+        self.repair(spec, now);
+        let mut several = self.clone().normalize(spec, now);
+        let reset_after_ms = match self {
+            Self::Continuous(oracle) => Some(oracle.reset_after_ms(now)),
+            Self::Interval(oracle) => Some(oracle.reset_after_ms(now)),
+            _ => None,
+        };
+        for limit in &mut several.limits {
+            limit.reset_after_ms = reset_after_ms.unwrap_or(limit.reset_after_ms);
+        }
+        Alone { status: Status::Allowed, several }
+    }
+
     fn admits(&self, spec: Spec, now: u64, cost: u64) -> bool {
         matches!(self.clone().take(spec, now, cost).status, Status::Allowed | Status::AllowedLast)
     }
@@ -295,6 +311,10 @@ impl CompoundOracle {
     /// The largest number of units that one policy would admit, whatever the others would.
     pub(crate) fn penalize(&mut self, number: usize, now: u64, units: u64) -> u64 {
         let (spec, fits) = (self.spec(number, now), self.fits(number, now, units));
+        if units == 0 {
+            self.singles[number].repair(spec, now);
+            return 0;
+        }
         self.singles[number].normalize(spec, now);
         if fits > 0 {
             self.singles[number].take(spec, now, fits);
@@ -306,16 +326,18 @@ impl CompoundOracle {
         let blocked = self.blocked_until.iter().any(|&until| now < until);
         let most = if blocked { 0 } else { units };
         let granted = self.numbers().map(|number| self.fits(number, now, most)).min().unwrap();
-        let (expected, several) = self.decide(now, granted.max(1), granted > 0);
+        let costs = vec![granted.max(1); self.singles.len()];
+        let (expected, several) = self.decide(now, &costs, granted > 0);
         (granted, expected, several)
     }
 
-    pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, LimitReports) {
-        self.decide(now, cost, true)
+    /// Takes units, by policy.
+    pub(crate) fn take(&mut self, now: u64, costs: &[u64]) -> (Expected, LimitReports) {
+        self.decide(now, costs, true)
     }
 
     /// Decides a call; with `strikes`, a refusal counts as a strike.
-    fn decide(&mut self, now: u64, cost: u64, strikes: bool) -> (Expected, LimitReports) {
+    fn decide(&mut self, now: u64, costs: &[u64], strikes: bool) -> (Expected, LimitReports) {
         let mut tried = self.singles.clone();
         for (number, single) in tried.iter_mut().enumerate() {
             if let AnyOracle::Log(oracle) = single {
@@ -323,8 +345,11 @@ impl CompoundOracle {
             }
         }
         let specs: Vec<_> = self.numbers().map(|number| self.spec(number, now)).collect();
-        let take = |(single, &spec): (&mut AnyOracle, &Spec)| single.take(spec, now, cost);
-        let mut alone: Vec<_> = tried.iter_mut().zip(&specs).map(take).collect();
+        let take = |((single, &spec), &cost): ((&mut AnyOracle, &Spec), &u64)| match cost {
+            0 => single.keep(spec, now),
+            cost => single.take(spec, now, cost),
+        };
+        let mut alone: Vec<_> = tried.iter_mut().zip(&specs).zip(costs).map(take).collect();
         let refuses: Vec<_> = alone.iter().map(|alone| alone.status == Status::Refused).collect();
         let says = |status| alone.iter().any(|alone: &Alone| alone.status == status);
         let mut blocked = self.blocked_until.iter().any(|&until| now < until);
@@ -339,18 +364,20 @@ impl CompoundOracle {
             false => Status::Allowed,
         };
         if status == Status::Allowed {
-            self.bans.iter_mut().for_each(BanOracle::admit);
+            let charged = self.bans.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
+            charged.for_each(|(bans, _)| bans.admit());
         }
         // When each policy would admit the cost, to compare policies that report the same
         // millisecond.
-        let exact = |number| self.retry_at(number, &tried[number], now, cost, &alone[number]);
+        let exact =
+            |number| self.retry_at(number, &tried[number], now, costs[number], &alone[number]);
         let retry_at: Vec<u64> = match status {
             Status::Refused | Status::Blocked => self.numbers().map(exact).collect(),
             _ => Vec::new(),
         };
         for (number, one) in alone.iter_mut().enumerate() {
             let admits = matches!(one.status, Status::Allowed | Status::AllowedLast);
-            if status != Status::Allowed && admits {
+            if status != Status::Allowed && admits && costs[number] > 0 {
                 one.several = LimitReports {
                     reported: 0,
                     ..self.singles[number].normalize(specs[number], now)
@@ -371,7 +398,7 @@ impl CompoundOracle {
                 one.several.limits.iter_mut().for_each(|report| report.limit = limit);
             }
         }
-        self.tell(&alone, &retry_at, status)
+        self.tell(&alone, costs, &retry_at, status)
     }
 
     /// The number that the user wrote, also in an override, if it is not the largest cost.
@@ -412,7 +439,13 @@ impl CompoundOracle {
     }
 
     /// The limit that the decision reports, of all limits.
-    fn tell(&self, alone: &[Alone], retry_at: &[u64], status: Status) -> (Expected, LimitReports) {
+    fn tell(
+        &self,
+        alone: &[Alone],
+        costs: &[u64],
+        retry_at: &[u64],
+        status: Status,
+    ) -> (Expected, LimitReports) {
         let limits: Vec<_> = alone.iter().flat_map(|one| one.several.limits.clone()).collect();
         let place = |(number, limit): (usize, usize)| {
             let before = alone[..number].iter().map(|one| one.several.limits.len()).sum::<usize>();
@@ -423,7 +456,15 @@ impl CompoundOracle {
             limits.iter().position(|limit| value(limit) == least).unwrap()
         };
         let reported = match status {
-            Status::Impossible => least(|limit| limit.capacity),
+            Status::Impossible => {
+                let of_limits = alone.iter().zip(costs);
+                let of_limits = of_limits.flat_map(|(one, &cost)| {
+                    one.several.limits.iter().map(move |limit| (limit.capacity, cost))
+                });
+                let too_small = |&(_, (capacity, cost)): &(usize, (u64, u64))| capacity < cost;
+                let too_small = of_limits.enumerate().filter(too_small);
+                too_small.min_by_key(|(_, (capacity, _))| *capacity).unwrap().0
+            }
             Status::Refused | Status::Blocked => {
                 let latest = retry_at.iter().max().unwrap();
                 let number = retry_at.iter().position(|retry_at| retry_at == latest).unwrap();

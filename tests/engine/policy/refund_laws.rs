@@ -312,7 +312,7 @@ impl Run {
         if cost == 0 || !matches!(status, Status::Allowed | Status::AllowedLast) {
             return Ok(());
         }
-        let records = taken(set, &executed.response, cost, 0);
+        let records = taken(set, &executed.response, &cost.into(), &0.into());
         self.calls.push_back(Call { records, at: self.now, cost, net: cost, left: cost, hold });
         self.check()
     }

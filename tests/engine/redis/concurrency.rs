@@ -16,6 +16,7 @@ use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::bans::any_ban;
+use crate::policy::meters;
 use crate::policy::multi_policy::{Kept, on, reset_at, unused};
 use crate::policy::specs::{RateSpec, SECOND};
 use crate::redis::server::Server;
@@ -57,23 +58,21 @@ fn operation(policies: &PolicySet, choice: usize, cost: u64, permits: &mut u64) 
     let known = 1 + permits.saturating_sub(pick as u64 % 6);
     let waited = [None, Some(0), Some(300_000), Some(3 * SECOND)][pick % 4];
     let cost = if pick % 11 == 5 { 0 } else { cost };
+    let own = || meters::chosen(policies, pick, cost);
     match choice % 16 {
         0..5 => {
             *permits += 1;
             let request = PermitRequest { id: 1 + *permits, waited };
-            Operation::Acquire { cost: cost.into(), request }
+            Operation::Acquire { cost: own(), request }
         }
         // A call that waits asks again.
-        5..7 => {
-            Operation::Acquire { cost: cost.into(), request: PermitRequest { id: known, waited } }
-        }
+        5..7 => Operation::Acquire { cost: own(), request: PermitRequest { id: known, waited } },
         7..10 => Operation::Release { permit: known },
         10 | 11 => Operation::RenewPermit { permit: known },
-        12 => [Operation::Take { cost: cost.into() }, Operation::TakeUpTo { units: cost }]
-            [pick % 2]
-            .clone(),
-        13 => [Operation::Peek { cost: cost.into() }, Operation::Penalize { units: cost.into() }]
-            [pick % 2]
+        12 => {
+            [Operation::Take { cost: own() }, Operation::TakeUpTo { units: cost }][pick % 2].clone()
+        }
+        13 => [Operation::Peek { cost: own() }, Operation::Penalize { units: own() }][pick % 2]
             .clone(),
         14 => {
             let limit = 1 + pick as u64 % 9;

@@ -17,6 +17,7 @@ use tollgate::policy::multi_policy::{LimitReport, Response};
 use crate::policy::refunds::used_after;
 use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, KeyNames, Script};
 use tollgate::time::MAX_TIME;
@@ -27,6 +28,7 @@ use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::bans::any_ban;
+use crate::policy::meters::{self, each};
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
@@ -131,7 +133,7 @@ pub(super) struct Model {
 struct Call {
     keys: Vec<Option<usize>>,
     told: Response,
-    units: u64,
+    units: Units,
     /// The hold of a reservation or of its extension.
     hold: Option<HoldId>,
 }
@@ -145,18 +147,19 @@ fn operation(
 ) -> Operation {
     let limit = policies.named()[0].policy.capacity();
     let units = step.cost.of(limit).max(1);
+    let cost = || meters::chosen(policies, step.choice, units);
     match step.choice / 8 % 16 {
         _ if kind == Kind::Units => Operation::Take { cost: 1.into() },
         0 => Operation::TakeUpTo { units },
-        1 => Operation::Penalize { units: units.into() },
+        1 => Operation::Penalize { units: cost() },
         2..=4 => refund(step, policies, memory, units),
         10..=11 => {
             let hold = (number as u128).to_le_bytes();
-            let cost = if step.choice.is_multiple_of(11) { 0 } else { units };
-            Operation::Reserve { cost: cost.into(), hold, lasting: units * 150_000 }
+            let cost = if step.choice.is_multiple_of(11) { 0.into() } else { cost() };
+            Operation::Reserve { cost, hold, lasting: units * 150_000 }
         }
         12..=13 => settle(step, policies, memory, units),
-        14..=15 => renew(step, memory, units),
+        14..=15 => renew(step, policies, memory, units),
         5 => Operation::Reset,
         6 => Operation::Block { lasting: units * 40_000 },
         7 => Operation::Unblock,
@@ -169,7 +172,7 @@ fn operation(
             Operation::Override { policies: own, lasting: units * 90_000 }
         }
         9 => Operation::ClearOverride,
-        _ => Operation::Take { cost: units.into() },
+        _ => Operation::Take { cost: cost() },
     }
 }
 
@@ -177,20 +180,35 @@ fn operation(
 fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
         Some(call) => {
-            let taken = taken(policies, &call.told, call.units, call.units.saturating_sub(units));
-            Operation::Refund { units: units.into(), taken }
+            // Of units by policy some come back in part, or not at all.
+            let units = match &call.units {
+                Units::Same(_) => units.into(),
+                own => each(own, |number| own.of(number).min(units / (1 + number as u64))),
+            };
+            let kept = |number| call.units.of(number).saturating_sub(units.of(number));
+            let taken = taken(policies, &call.told, &call.units, &each(&call.units, kept));
+            Operation::Refund { units, taken }
         }
         None => Operation::Take { cost: units.into() },
     }
 }
 
 /// Renews or extends one of the last reservations, which may have expired or been settled.
-fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
-    let held = memory.iter().rev().filter_map(|call| call.hold);
+fn renew(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
+    let held = memory.iter().rev().filter_map(|call| Some((call.hold?, &call.units)));
     let lasting = units * 120_000;
     match held.take(4).nth(step.choice / 3 % 4) {
-        Some(hold) if step.choice.is_multiple_of(3) => Operation::Renew { hold, lasting },
-        Some(hold) => Operation::Extend { hold, cost: (units / 2).into(), lasting },
+        Some((hold, _)) if step.choice.is_multiple_of(3) => Operation::Renew { hold, lasting },
+        // Units of another kind than those of the hold find none.
+        Some((hold, of_hold)) => {
+            let is_like = of_hold.is_by_policy() != step.choice.is_multiple_of(13);
+            let cost = if is_like {
+                meters::by_policy(policies, step.choice, units / 2)
+            } else {
+                (units / 2).into()
+            };
+            Operation::Extend { hold, cost, lasting }
+        }
         None => Operation::Take { cost: units.into() },
     }
 }
@@ -198,30 +216,33 @@ fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
 /// Settles one of the last reservations, perhaps a second time, for fewer units, as many or more.
 /// The caller may not know the last charge.
 fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
-    let held = memory.iter().rev().filter_map(|call| call.hold);
-    let Some(hold) = held.take(4).nth(step.choice / 3 % 4) else {
+    let held = memory.iter().rev().filter_map(|call| Some((call.hold?, &call.units)));
+    let Some((hold, like)) = held.take(4).nth(step.choice / 3 % 4) else {
         return Operation::Take { cost: units.into() };
     };
     let charge = |call: &Call| Charge {
-        units: call.units.into(),
-        taken: taken(policies, &call.told, call.units, 0),
+        units: call.units.clone(),
+        taken: taken(policies, &call.told, &call.units, &0.into()),
     };
     let of_hold = memory.iter().filter(|call| call.hold == Some(hold));
     let mut charges: Vec<_> = of_hold.map(charge).collect();
-    let held: u64 = charges.iter().map(|charge| charge.units.of(0)).sum();
-    let actual = [0, units, held, held + units, held / 2][step.choice % 5];
+    let actual = |number: usize| {
+        let held: u64 = charges.iter().map(|charge| charge.units.of(number)).sum();
+        [0, units, held, held + units, held / 2][(step.choice + number) % 5]
+    };
+    let actual = each(like, actual);
     if step.choice.is_multiple_of(7) && charges.len() > 1 {
         charges.pop();
     }
-    Operation::Settle { hold, actual: actual.into(), charges }
+    Operation::Settle { hold, actual, charges }
 }
 
 /// The charge of a decision on a call of `cost` units, of which `kept` stay charged, by policy.
 pub(crate) fn taken(
     policies: &PolicySet,
     told: &Response,
-    cost: u64,
-    kept: u64,
+    cost: &Units,
+    kept: &Units,
 ) -> Vec<ChargeRecord> {
     let Decision { at, status, reset_after_ms, retry_after_ms, .. } = told.decision;
     let used_of = |limit: u64, capacity: u64, remaining: u64| match remaining {
@@ -242,9 +263,10 @@ pub(crate) fn taken(
         }
     };
     let mut resets = resets.into_iter();
-    let taken = policies.named().iter().map(|named| {
+    let taken = policies.named().iter().enumerate().map(|(number, named)| {
         let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
         let (reset_after_ms, mark, used) = own.into_iter().max().unwrap_or_default();
+        let (cost, kept) = (cost.of(number), kept.of(number));
         ChargeRecord { at, reset_at: at + reset_after_ms * 1_000, mark, cost, used, kept }
     });
     taken.collect()
@@ -355,7 +377,15 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
                 _ => None,
             };
             if (is_take || hold.is_some()) && (executed.units > 0 || hold.is_some()) {
-                let (told, units) = (executed.response.clone(), executed.units);
+                let told = executed.response.clone();
+                let units = match &asked {
+                    Operation::Take { cost }
+                    | Operation::Reserve { cost, .. }
+                    | Operation::Extend { cost, .. } => {
+                        each(cost, |number| if executed.units > 0 { cost.of(number) } else { 0 })
+                    }
+                    _ => executed.units.into(),
+                };
                 calls.push(Call { keys: keys.clone(), told, units, hold });
             }
             let millis = |after: u64| now + after * 1_000;

@@ -15,6 +15,7 @@ use tollgate::redis::{CallBatch, KeyNames};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::meters;
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::operations::{KEYS, Model, in_memory, taken};
 use crate::redis::server::Server;
@@ -67,11 +68,12 @@ fn operation(
     steps_back: bool,
 ) -> Operation {
     let units = step.cost.of(policies.named()[0].policy.capacity()).max(1);
+    let cost = || meters::chosen(policies, step.choice + number, units);
     let lasting = [0, 30_000, SECOND, 20 * SECOND][number % 4];
     match kind {
         0..=7 => {
             let max_wait = [MAX_WAIT, MAX_WAIT, 2 * MAX_WAIT, SECOND, 0][number % 5];
-            Operation::Schedule { cost: units.into(), max_wait }
+            Operation::Schedule { cost: cost(), max_wait }
         }
         8..=13 => {
             let booked = booked.iter().rev().nth(number / 4);
@@ -81,10 +83,13 @@ fn operation(
         }
         14 if !told.is_empty() => {
             let told = &told[told.len() - 1 - step.choice % 3 % told.len()];
-            Operation::Refund { units: units.into(), taken: taken(policies, told, units, 0) }
+            Operation::Refund {
+                units: units.into(),
+                taken: taken(policies, told, &units.into(), &0.into()),
+            }
         }
         15 => Operation::TakeUpTo { units },
-        16 => Operation::Penalize { units: units.into() },
+        16 => Operation::Penalize { units: cost() },
         17 if number == 0 => Operation::Reset,
         18 if !steps_back => Operation::Block { lasting },
         19 if !steps_back => Operation::Unblock,
@@ -99,7 +104,7 @@ fn operation(
             Operation::Override { policies: own, lasting }
         }
         21 if !steps_back => Operation::ClearOverride,
-        _ => Operation::Take { cost: units.into() },
+        _ => Operation::Take { cost: cost() },
     }
 }
 

@@ -395,7 +395,7 @@ fn a_refund_that_writes_all_entries_anew_leaves_the_key_its_ttl() {
     };
     let (first, ttl) = execute(Operation::Take { cost: 2.into() });
     execute(Operation::Take { cost: 1.into() });
-    let taken = taken(&policies, &first.response, 2, 1);
+    let taken = taken(&policies, &first.response, &2.into(), &1.into());
     let (refunded, left) = execute(Operation::Refund { units: 1.into(), taken });
     assert_eq!((refunded.units, refunded.response.decision.remaining), (1, 7));
     assert!((ttl - 60_000..=ttl).contains(&left), "{left} of {ttl}");

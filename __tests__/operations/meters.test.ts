@@ -26,7 +26,7 @@ describe.each(BACKENDS)('policies with meters: $name', (backend) => {
   const remaining = (decision: { readonly policies: { readonly [name: string]: { readonly remaining: number } } }) =>
     Object.values(decision.policies).map((numbers) => numbers.remaining)
 
-  // promise: meters
+  // promise: all-or-none
   test('each policy is charged the cost of its meter, in one decision', async () => {
     const limiter = backend.limiter(POLICIES)
     const first = await limiter.take('a', { cost: { tokens: 250, cents: 3 } })

@@ -44,7 +44,7 @@ const GROUPS = [
       'memory/{limiters,store,workers}',
       'metrics/{client,limiter}',
       'middleware/contract/{answers,attack,gone}',
-      'middleware/{clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,nest-graphql,nest-limiters,nest-sockets,options,problems,responses,socket.io,tiers,trpc,types}',
+      'middleware/{clients,counted-twice,delay,documented-keys,edge,fastify-routes,graphql,headers,invalid-input,ip-key,long-keys,meters,nest-graphql,nest-limiters,nest-sockets,options,problems,responses,socket.io,tiers,trpc,types}',
       'operations/{bad-input,conditions,tier-law}',
       'testing/*',
     ],
@@ -57,7 +57,7 @@ const GROUPS = [
     tests: [
       'api/short-durations',
       'express-rate-limit/contract',
-      'fallback/modes',
+      'fallback/{meters,modes}',
       'local/{elapsed-clock,lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/prometheus',
       'middleware/failures',

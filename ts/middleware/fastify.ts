@@ -92,7 +92,9 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
  * @example
  * app.post('/login', { preHandler: rateLimit({ limiter, key: ({ body }) => body.account }) }, login)
  */
-export function rateLimit<K, N extends string, U = number>(options: FastifyRateLimitOptions<K, N, U>): FastifyRateLimitHook {
+export function rateLimit<K, N extends string, U = number>(
+  options: FastifyRateLimitOptions<K, N, U>,
+): FastifyRateLimitHook {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options

@@ -21,7 +21,9 @@ export interface RouteRule {
  * @example
  * \@RateLimit({ cost: 5 })
  */
-export function RateLimit<K = AnyKey, N extends string = string, U = AnyCost>(options: NestOwnOptions<K, N, U> | false): CustomDecorator
+export function RateLimit<K = AnyKey, N extends string = string, U = AnyCost>(
+  options: NestOwnOptions<K, N, U> | false,
+): CustomDecorator
 /**
  * Limits a controller or a handler by one of the module's `limiters`.
  *

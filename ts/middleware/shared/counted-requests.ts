@@ -27,7 +27,9 @@ export function isCountedAgain(request: object, limiter: object, key: unknown, c
     new CountedRequest(request, { limiter, key, cost })
     return false
   }
-  const isAgain = counts.some((count) => count.limiter === limiter && areEqual(count.cost, cost) && areEqual(count.key, key))
+  const isAgain = counts.some(
+    (count) => count.limiter === limiter && areEqual(count.cost, cost) && areEqual(count.key, key),
+  )
   counts.push({ limiter, key, cost })
   return isAgain
 }

@@ -3,8 +3,8 @@ import { TollgateError } from '../../api/error.js'
 import { costsOf, plainUnitsOf } from '../../api/metered-units.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
-import { isPolicyLike } from '../../policies/policy.js'
 import { type MeterSet, meterSetOf } from '../../policies/meter.js'
+import { isPolicyLike } from '../../policies/policy.js'
 import { isRate } from '../../policies/window.js'
 import { type HeaderForm, headerFormsOf } from './header-forms.js'
 import type { DescribedLimiter } from './rate-limit-headers.js'
@@ -100,7 +100,7 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    * The units that a request costs: a whole number from 1. Default, also if a function returns `undefined`: 1. For a
    * limiter whose policies have a `meter`, the units by meter: `cost: (request) => ({ tokens: tokensOf(request) })`.
    */
-  readonly cost?: NoInfer<U> | ((...args: A) => Awaitable<NoInfer<U>>)
+  readonly cost?: CostBy<U> | ((...args: A) => Awaitable<CostBy<U>>)
   /**
    * The tier of a request. Required for a limiter with tiers; other limiters have none. An unknown tier is an error of
    * the program, as if `key` had thrown it on purpose.
@@ -167,7 +167,7 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly onInvalidInput?: (
     error: unknown,
     ...request: A
-  ) => Awaitable<InvalidInputAnswer<K, NoInfer<U>> | R | undefined> | Awaitable<void>
+  ) => Awaitable<InvalidInputAnswer<K, CostBy<U>> | R | undefined> | Awaitable<void>
   /** The requests whose units are refunded when they end: see {@link RefundWhen}. At most once each. Default: none. */
   readonly refundWhen?: RefundWhen<A>
   /**
@@ -176,6 +176,12 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    */
   readonly observe?: boolean
 }
+
+/**
+ * The cost `U`, which the limiter alone determines. `NoInfer` would not do: with it the compiler accepts no object for a
+ * union of a number and an object.
+ */
+type CostBy<U> = [U][U extends unknown ? 0 : never]
 
 /** Requires the option `cost` if calls of the limiter must name the units of a meter. */
 export type CostRequired<U> = [U] extends [number]
@@ -370,7 +376,11 @@ function costIn(option: string, limiter: MiddlewareLimiter<unknown>, value: unkn
     return value
   }
   try {
-    return meters === undefined ? plainUnitsOf(option, value) : (costsOf(meters, value, option), value)
+    if (meters === undefined) {
+      return plainUnitsOf(option, value)
+    }
+    costsOf(meters, value, option)
+    return value
   } catch (error) {
     throw new TollgateError('INVALID_OPTION', (error as Error).message)
   }

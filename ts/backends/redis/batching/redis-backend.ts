@@ -182,14 +182,7 @@ export class RedisBackend implements LimiterBackend {
     }
     const { batcher } = this.#context
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      const code = batcher.native.peek(
-        flush,
-        this.#callBuffer,
-        keys.keys,
-        keys.tag ?? this.#tag,
-        cost,
-        timeoutMs,
-      )
+      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
       if (code !== 0) {
         throw errorOfCode(code, keys.keys[0])
       }

@@ -40,7 +40,7 @@ export type IfUnits<P, Name extends string, Method> =
 /** `Method`; {@link Unavailable} if a policy has a meter. */
 export type IfUnmetered<P, Name extends string, Method> = [MeterOf<P>] extends [never]
   ? Method
-  : Unavailable<`${Name} cannot be used with policies that have a meter: use take(key, { cost: { ${MeterOf<P>}: 5 } })`>
+  : Unavailable<`${Name} cannot be used with policies that have a meter: use take(key, { cost })`>
 
 /** {@link Unavailable} if the policies are known, and if not perhaps `Method`. */
 type Missing<P, Method, Fix extends string> = Unavailable<Fix> | (IsKnown<P> extends true ? never : Method)

@@ -14,7 +14,7 @@ export function costOf(meters: MeterSet | undefined, value: unknown, min: number
 /** Checks the units of a call under policies without meters. */
 export function plainUnitsOf(option: string, value: unknown, min = 1): number {
   if (typeof value === 'object' && value !== null && isPlain(value) && Object.keys(value).length > 0) {
-    const fix = `no policy has a meter: write ${option}: 5, or meter: 'tokens' in a policy`
+    const fix = `no policy has a meter: write ${nameIn(option)}: 5, or meter: 'tokens' in a policy`
     throw invalid('INVALID_COST', option, `must be a whole number from ${min} to 2^53 - 1`, value, fix)
   }
   return wholeNumber('INVALID_COST', option, value, min)
@@ -26,7 +26,7 @@ export function costsOf(meters: MeterSet, value: unknown, option = 'cost'): read
   return byPolicy(meters, (meter, index) => {
     const cost = given(meter) ?? meters.defaultCosts[index]
     if (cost === undefined) {
-      const fix = `write ${option}: ${exampleOf(meters)}, or give the policies of ${shown(meter)} a defaultCost`
+      const fix = `write ${nameIn(option)}: ${exampleOf(meters)}, or give the policies of ${shown(meter)} a defaultCost`
       throw new TollgateError(
         'INVALID_COST',
         `${option} must have the units of each meter, ${meter} is missing; ${fix}`,
@@ -104,10 +104,12 @@ export function meteredCallOf(method: string, options: unknown, meters: MeterSet
   if (typeof options === 'number') {
     throw invalid('INVALID_COST', 'cost', BY_METER, options, `write ${method}(key, { cost: ${exampleOf(meters)} })`)
   }
-  const names = ['cost', 'tag', 'tier'] as const
-  const adviceOn = (name: string) =>
-    meters.names.includes(name) ? `write ${method}(key, { cost: { ${name}: … } })` : undefined
-  const { cost, tag, tier } = optionsOf('INVALID_OPTION', method, options ?? {}, names, adviceOn)
+  const meter = meters.names.find((name) => typeof options === 'object' && options !== null && name in options)
+  if (meter !== undefined) {
+    const fix = `write ${method}(key, { cost: { ${meter}: … } })`
+    throw new TollgateError('INVALID_OPTION', `${method} has no option ${shown(meter)}, which is a meter: ${fix}`)
+  }
+  const { cost, tag, tier } = optionsOf('INVALID_OPTION', method, options ?? {}, ['cost', 'tag', 'tier'])
   return { cost, tag, tier }
 }
 
@@ -117,7 +119,7 @@ const BY_METER = 'must be an object by meter, because a policy has a meter'
 function unitsByMeter(meters: MeterSet, option: string, value: unknown): (meter: string) => number | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || 'then' in value) {
     const isPromise = typeof value === 'object' && value !== null && 'then' in value
-    const fix = isPromise ? undefined : `write ${option}: ${exampleOf(meters)}`
+    const fix = isPromise ? undefined : `write ${nameIn(option)}: ${exampleOf(meters)}`
     throw invalid('INVALID_COST', option, BY_METER, value, fix)
   }
   for (const name of Object.keys(value)) {
@@ -144,6 +146,11 @@ function exampleOf({ names, defaultCosts }: MeterSet): string {
   const required = names.filter((_, index) => defaultCosts[index] === undefined)
   const shownNames = required.length > 0 ? required : names.filter((name) => name !== CALLS)
   return `{ ${shownNames.map((name) => `${name}: 5`).join(', ')} }`
+}
+
+/** The name of an option without its function: `rateLimit: cost`. */
+function nameIn(option: string): string {
+  return option.slice(option.lastIndexOf(' ') + 1)
 }
 
 function capitalized(text: string): string {

@@ -14,11 +14,12 @@ import type { PolicyIn } from './policy-set.js'
  */
 export type CostOf<P> = [MeterOf<P>] extends [never]
   ? number
-  : Flat<
-      { readonly [Meter in RequiredMeter<P>]: number } & {
-        readonly [Meter in Exclude<MeterOf<P>, RequiredMeter<P>>]?: number
-      }
-    >
+  : {
+        readonly [Meter in RequiredMeter<P>]: number
+      } & { readonly [Meter in Exclude<MeterOf<P>, RequiredMeter<P>>]?: number } extends infer Costs
+    ? // One object, which messages of the compiler show without the names of these types.
+      { readonly [Meter in keyof Costs]: Costs[Meter] }
+    : never
 
 /** The meters of the policies; `never` if all of them count calls, or if their types do not tell. */
 export type MeterOf<P> = MetersOf<MeterOfPolicy<PolicyIn<P>>>
@@ -31,8 +32,6 @@ type MeterOfPolicy<P> = P extends { readonly meter: infer M extends string } ? M
 type RequiredMeter<P> = Exclude<MeterOf<P>, MeterWithDefault<PolicyIn<P>> | 'calls'>
 
 type MeterWithDefault<P> = P extends { readonly meter: infer M } ? ('defaultCost' extends keyof P ? M : never) : never
-
-type Flat<T> = { readonly [Name in keyof T]: T[Name] }
 
 /** Whether every call must name a cost. */
 export type IsCostRequired<P> = [RequiredMeter<P>] extends [never] ? false : true

@@ -164,10 +164,11 @@ export declare class NativeRedisStore {
    */
   submit(flush: number, limiters: readonly NativeRedisLimiter[], timeoutMs: number): void
   /**
-   * Sends a peek of `cost` units as the flush with this number. Returns 0, or a failure's code
-   * if a key is invalid: then there is no such flush.
+   * Sends a peek of `cost` units as the flush with this number. Units by policy are the numbers of
+   * `numbersOf` in `ts/backends/operation.ts`. Returns 0, or a failure's code if a key is invalid:
+   * then there is no such flush.
    */
-  peek(flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
+  peek(flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number | Float64Array, timeoutMs: number): number
   /**
    * Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds; 0 registers
    * nothing. The event `'policies'` then has the prefix and all registered texts; without texts if

@@ -60,7 +60,9 @@ impl WasmMemoryLimiter {
             let (key, response) = scratch.key(length);
             let (cost, now) = (whole(cost), time_of(epoch_ms));
             if self.is_named {
-                let take = |key| self.execute_on(&[Some(key)], &Operation::Take { cost }, now);
+                let take = |key| {
+                    self.execute_on(&[Some(key)], &Operation::Take { cost: cost.into() }, now)
+                };
                 response.write(key.and_then(take));
             } else if let Some(response) = DecisionBuffer::at_start_of(response) {
                 response.write(key.map(|key| Some(self.inner.take(key, cost, &now))));

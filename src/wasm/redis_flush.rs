@@ -5,11 +5,14 @@
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::response::FailureCode;
-use super::whole;
+use super::{builder, whole};
 use crate::abi::responses::FlushResponses;
+use crate::policy::operation::Operation;
+use crate::protocol::operation;
 use crate::redis::text::{text_of, values_of};
 use crate::redis::{ErrorMeaning, Flush, PendingCalls, ScriptFailure, ScriptResult};
 use crate::wasm::redis_store::WasmRedisLimiter;
+use crate::wasm::scratch::with_scratch;
 
 /// The prefixes that clients put before a server's error.
 const ERROR_PREFIXES: [&str; 2] = ["Command failed: ", "ReplyError: "];
@@ -47,7 +50,25 @@ impl WasmFlush {
     /// code.
     #[wasm_bindgen(js_name = pushPeek)]
     pub fn push_peek(&mut self, limiter: &WasmRedisLimiter, tag: Option<String>, cost: f64) -> f64 {
-        let pushed = limiter.push_peek(&mut self.flush, tag.as_deref(), whole(cost));
+        let peek = Operation::Peek { cost: whole(cost).into() };
+        let pushed = limiter.push_peek(&mut self.flush, tag.as_deref(), peek);
+        pushed.map_or_else(FailureCode::code, |()| 0.0)
+    }
+
+    /// Adds a peek of units by policy from the keys in the scratch buffer, which also has the `count`
+    /// numbers of `numbersOf` in `ts/backends/operation.ts`. Returns 0 or a failure's code.
+    #[wasm_bindgen(js_name = pushMeteredPeek)]
+    pub fn push_metered_peek(
+        &mut self,
+        limiter: &WasmRedisLimiter,
+        tag: Option<String>,
+        count: usize,
+    ) -> f64 {
+        let code = operation::PEEK + operation::METERED;
+        let peek = with_scratch(|scratch| builder::read_operation(scratch, code, count));
+        let pushed = peek
+            .ok_or(FailureCode::Panicked)
+            .and_then(|peek| limiter.push_peek(&mut self.flush, tag.as_deref(), peek));
         pushed.map_or_else(FailureCode::code, |()| 0.0)
     }
 

@@ -119,17 +119,17 @@ impl WasmRedisLimiter {
         flush.push_variants(&self.queue.variants.borrow(), batch);
     }
 
-    /// Adds one peek of `cost` units from the keys in the scratch buffer to a flush.
+    /// Adds one peek from the keys in the scratch buffer to a flush.
     pub(crate) fn push_peek(
         &self,
         flush: &mut Flush,
         tag: Option<&str>,
-        cost: u64,
+        peek: Operation,
     ) -> Result<(), FailureCode> {
         let mut batch = CallBatch::new();
         with_scratch(|scratch| {
             let (keys, _) = scratch.keys();
-            self.push(&mut batch, &keys?, tag, Operation::Peek { cost });
+            self.push(&mut batch, &keys?, tag, peek);
             flush.push_variants(&self.queue.variants.borrow(), batch);
             Ok(())
         })

@@ -14,8 +14,8 @@ use crate::policy::policy_set::MAX_POLICIES;
 pub(crate) const RESPONSE: usize =
     length_of(MAX_POLICIES * MAX_LIMITS) + MAX_POLICIES * SCHEDULED_RESERVATION_LENGTH;
 
-/// The most arguments in doubles: a settlement of 16 charges under eight policies has 434.
-pub(crate) const ARGUMENTS: usize = 448;
+/// The most arguments in doubles: a settlement of 16 charges by eight policies has 554.
+pub(crate) const ARGUMENTS: usize = 560;
 
 /// The arguments and the response of one call.
 pub(crate) struct Scratch {

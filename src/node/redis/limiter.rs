@@ -93,10 +93,10 @@ impl NativeRedisLimiter {
         env: Env,
         keys: &Array<'_>,
         tag: Option<&str>,
-        cost: u64,
+        peek: Operation,
     ) -> CallResult<Flush> {
         let (mut batch, mut flush) = (CallBatch::new(), Flush::peeking());
-        self.push(&mut batch, env, keys, tag, Operation::Peek { cost: cost.into() })?;
+        self.push(&mut batch, env, keys, tag, peek)?;
         flush.push_variants(&locked(&self.queue.variants), batch);
         Ok(flush)
     }

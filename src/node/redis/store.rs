@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, FnArgs, Function, Result, retain_current_module_for_unload_safety,
+    Array, ClassInstance, Either, Env, Float64Array, FnArgs, Function, Result,
+    retain_current_module_for_unload_safety,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -19,6 +20,8 @@ use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
 
+use crate::abi::operation;
+use crate::abi::response::FailureCode;
 use crate::abi::responses::FlushResponses;
 use crate::clock::{Clock, SystemClock};
 use crate::node::policy_set::NativePolicySet;
@@ -30,6 +33,7 @@ use crate::node::redis::responses::{self, FlushArguments, FlushResults};
 use crate::node::redis::target::RedisTarget;
 use crate::node::whole;
 use crate::prefixes::Prefixes;
+use crate::protocol::operation as codes;
 use crate::redis::{self, AnsweredCalls, Credentials, Flush, RedisDeployment, ReplyValue};
 
 /// It belongs to the process: napi would end it with the last thread that has loaded the addon, and
@@ -143,11 +147,12 @@ impl NativeRedisStore {
         self.send(flush, calls, timeout_ms);
     }
 
-    /// Sends a peek of `cost` units as the flush with this number. Returns 0, or a failure's code
-    /// if a key is invalid: then there is no such flush.
+    /// Sends a peek of `cost` units as the flush with this number. Units by policy are the numbers of
+    /// `numbersOf` in `ts/backends/operation.ts`. Returns 0, or a failure's code if a key is invalid:
+    /// then there is no such flush.
     #[napi(
         catch_unwind,
-        ts_args_type = "flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
+        ts_args_type = "flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number | Float64Array, timeoutMs: number"
     )]
     #[allow(clippy::too_many_arguments, reason = "JavaScript makes one call")]
     pub fn peek(
@@ -157,10 +162,15 @@ impl NativeRedisStore {
         limiter: &NativeRedisLimiter,
         keys: Array<'_>,
         tag: Option<String>,
-        cost: f64,
+        cost: Either<f64, Float64Array>,
         timeout_ms: f64,
     ) -> f64 {
-        match limiter.peeking(env, &keys, tag.as_deref(), whole(cost)) {
+        let peek = match &cost {
+            Either::A(cost) => operation::read(codes::PEEK, &[*cost], Vec::new),
+            Either::B(costs) => operation::read(codes::PEEK + codes::METERED, costs, Vec::new),
+        };
+        let Some(peek) = peek else { return FailureCode::Panicked.code() };
+        match limiter.peeking(env, &keys, tag.as_deref(), peek) {
             Ok(calls) => self.send(flush, calls, timeout_ms),
             Err(failure) => return failure.code(),
         }

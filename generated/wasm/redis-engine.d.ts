@@ -60,6 +60,11 @@ export class WasmFlush {
      */
     onTimeout(index: number): void;
     /**
+     * Adds a peek of units by policy from the keys in the scratch buffer, which also has the `count`
+     * numbers of `numbersOf` in `ts/backends/operation.ts`. Returns 0 or a failure's code.
+     */
+    pushMeteredPeek(limiter: WasmRedisLimiter, tag: string | null | undefined, count: number): number;
+    /**
      * Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
      * code.
      */
@@ -258,6 +263,7 @@ export interface InitOutput {
     readonly wasmflush_onReply: (a: number, b: number, c: number, d: number) => void;
     readonly wasmflush_onTimeout: (a: number, b: number) => void;
     readonly wasmflush_push: (a: number, b: number) => void;
+    readonly wasmflush_pushMeteredPeek: (a: number, b: number, c: number, d: number, e: number) => number;
     readonly wasmflush_pushPeek: (a: number, b: number, c: number, d: number, e: number) => number;
     readonly wasmflush_retryCrossSlot: (a: number) => number;
     readonly wasmflush_retryStale: (a: number) => number;

@@ -16,6 +16,7 @@ import calls from './defects/calls.mjs'
 import connections from './defects/connections.mjs'
 import fuzz from './defects/fuzz.mjs'
 import laws from './defects/laws.mjs'
+import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
 import twins from './defects/twins.mjs'
 
@@ -23,12 +24,20 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const SEED = /^seed \d+: \d+ violations; the first: .*$/m
 
+const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::operations']
+
 /** By kind: the defects, the command that finds them, and the line of its output that is the finding. */
 const KINDS = {
   laws: {
     defects: laws,
     command: () => ['cargo', 'test', '--profile', 'test-optimized', '--test', 'engine', 'units_admitted_less'],
     finding: /^seed \d+, step \d+: .*$/m,
+  },
+  meters: {
+    defects: meters,
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', ...METER_TESTS],
+    env: { TOLLGATE_CASES: '30' },
+    finding: /^(?:Test failed: .*|test \S*units_tests::\S+ \.\.\. FAILED)$/m,
   },
   twins: {
     defects: twins,

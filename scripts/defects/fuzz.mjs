@@ -35,8 +35,8 @@ export default {
   ],
   'differential: an extension that forgets its units': [
     'src/policy/execute/holds.rs',
-    'hold.units = hold.units.saturating_add(cost).min(MAX_SAFE);',
-    'hold.units = hold.units.max(cost).min(MAX_SAFE);',
+    'hold.units = hold.units.plus(cost);',
+    'hold.units = cost.clone();',
   ],
   'differential: the module answers another number': [
     'src/abi/response.rs',

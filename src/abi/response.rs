@@ -10,10 +10,9 @@ use crate::algorithm::{SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
 use crate::policy::decision::{Decision, Status};
-use crate::policy::execute::Execution;
+use crate::policy::execute::{Execution, MoreUnits};
 use crate::policy::multi_policy::{Block, Blocks, LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
-use crate::policy::units::Units;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
 
@@ -168,7 +167,7 @@ impl ResponseBuffer for [f64] {
             Ok(result) => {
                 let found;
                 (*head, found) = encode_execution(result, LENGTH);
-                let ResponseDetails { reports, blocks, moved, held, scheduled } = found;
+                let ResponseDetails { reports, blocks, more_units, scheduled } = found;
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
                 let count = blocks.as_ref().map_or(0, |blocks| blocks.len());
@@ -177,10 +176,9 @@ impl ResponseBuffer for [f64] {
                     blocked,
                     blocks.iter().flat_map(|all| all.iter()).map(doubles_of_block),
                 );
-                let (moved, held) = (moved.as_deref().unwrap_or_default(), held_numbers(&held));
-                let units = moved.iter().chain(held).map(|&units| [double(units)]);
+                let units = more_units.iter().flat_map(|more| more.numbers());
                 // No operation has both units and reservations.
-                copy_chunks(others, units);
+                copy_chunks(others, units.map(|units| [double(units)]));
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
@@ -244,8 +242,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
     blocks: Option<Box<Blocks>>,
-    moved: Option<Box<[u64]>>,
-    held: Option<Units>,
+    more_units: Option<Box<MoreUnits>>,
     scheduled: ScheduledReservations,
 }
 
@@ -255,14 +252,14 @@ pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
 ) -> (DecisionBuffer, ResponseDetails) {
-    let Execution { response, units, moved, held, scheduled } = executed;
+    let Execution { response, units, more_units, scheduled } = executed;
     let Response { decision, limits: reports, blocks } = response;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
     let blocked = if blocks.is_some() { BLOCKED } else { 0.0 };
     let code = MULTI_LIMIT + blocked + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    let details = ResponseDetails { reports, blocks, moved, held, scheduled };
+    let details = ResponseDetails { reports, blocks, more_units, scheduled };
     let next_after = double(decision.next_after_ms);
     let [at, retry_at, reset_at] =
         [decision.at, decision.retry_at, decision.reset_at].map(epoch_ms);
@@ -304,11 +301,6 @@ fn doubles_of_block(block: &Option<Block>) -> [f64; BLOCK_LENGTH] {
         .map(double)
 }
 
-/// The units of a hold: one number, or one for each policy.
-fn held_numbers(held: &Option<Units>) -> &[u64] {
-    held.as_ref().map_or(&[], Units::numbers)
-}
-
 fn doubles_of_reservation(
     reservation: &Option<ScheduledReservation>,
 ) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
@@ -324,8 +316,7 @@ impl ResponseDetails {
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
         doubles.extend(self.blocks.iter().flat_map(|all| all.iter()).flat_map(doubles_of_block));
-        doubles.extend(self.moved.iter().flatten().copied().map(double));
-        doubles.extend(held_numbers(&self.held).iter().copied().map(double));
+        doubles.extend(self.more_units.iter().flat_map(|more| more.numbers()).map(double));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }
 }

@@ -109,7 +109,9 @@ pub enum Operation {
         /// The scheduled reservations.
         scheduled: ScheduledReservations,
     },
-    /// Takes units, as [`Take`](Self::Take) does; those of a policy for concurrency with a permit.
+    /// Takes units, as [`Take`](Self::Take) does; those of a policy for concurrency with a permit. The
+    /// cost under such a policy is at least 1, because [`RenewPermit`](Self::RenewPermit) asks all of
+    /// them.
     ///
     /// If the call waits and only one policy refuses it, a policy for concurrency, the call gets a
     /// ticket under this policy. It has no other ticket. A refused call that waits is no strike.

@@ -46,13 +46,12 @@ pub(super) fn extend(
     (id, lasting): (HoldId, Micros),
 ) -> Option<Execution> {
     let mut hold = find_like(entries, now, id, cost)?;
-    let mut executed = take(policies, entries, now, cost, policies.ban());
+    let executed = take(policies, entries, now, cost, policies.ban());
     if executed.units > 0 {
         hold.units = hold.units.plus(cost);
         put(entries, now, hold.clone().until(end_of(now, lasting)));
     }
-    executed.held = Some(hold.units);
-    Some(executed)
+    Some(executed.with_units(None, Some(hold.units)))
 }
 
 /// See [`Operation::Renew`](crate::policy::operation::Operation::Renew). Returns whether there was a

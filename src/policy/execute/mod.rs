@@ -73,14 +73,29 @@ pub struct Execution {
     /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`]
     /// and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
     pub units: u64,
+    /// Further units, for the operations that have them. In a box, so that calls do not pay for it.
+    pub more_units: Option<Box<MoreUnits>>,
+    /// The scheduled reservations, for cancelling.
+    pub scheduled: ScheduledReservations,
+}
+
+/// Units that few operations report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoreUnits {
     /// For [`Operation::Penalize`], [`Operation::Refund`] and [`Operation::Settle`] with units by
     /// policy: the units that were charged or refunded under each policy.
     pub moved: Option<Box<[u64]>>,
     /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
-    /// before it; 0 without a hold. Otherwise `None`.
+    /// before it; 0 without a hold.
     pub held: Option<Units>,
-    /// The scheduled reservations, for cancelling.
-    pub scheduled: ScheduledReservations,
+}
+
+impl MoreUnits {
+    /// All numbers: the moved ones, then those of the hold.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        let held = self.held.iter().flat_map(Units::numbers);
+        self.moved.iter().flatten().chain(held).copied()
+    }
 }
 
 impl Execution {
@@ -88,7 +103,25 @@ impl Execution {
     #[must_use]
     pub fn new(response: Response, units: u64) -> Self {
         let scheduled = ScheduledReservations::new();
-        Self { response, units, moved: None, held: None, scheduled }
+        Self { response, units, more_units: None, scheduled }
+    }
+
+    /// The result with further units.
+    pub(crate) fn with_units(self, moved: Option<Box<[u64]>>, held: Option<Units>) -> Self {
+        let has_more = moved.is_some() || held.is_some();
+        Self { more_units: has_more.then(|| Box::new(MoreUnits { moved, held })), ..self }
+    }
+
+    /// See [`MoreUnits::moved`].
+    #[must_use]
+    pub fn moved(&self) -> Option<&[u64]> {
+        self.more_units.as_ref()?.moved.as_deref()
+    }
+
+    /// See [`MoreUnits::held`].
+    #[must_use]
+    pub fn held(&self) -> Option<&Units> {
+        self.more_units.as_ref()?.held.as_ref()
     }
 }
 
@@ -213,7 +246,7 @@ pub fn execute(
             0
         }
     };
-    Execution { moved, held, ..Execution::new(peek(policies, &entries, now), units) }
+    Execution::new(peek(policies, &entries, now), units).with_units(moved, held)
 }
 
 /// The units that an operation has charged or refunded, by policy.

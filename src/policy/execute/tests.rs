@@ -305,7 +305,7 @@ fn extend(cost: u64, lasting: Micros) -> Operation {
 
 /// The units that an operation moved, and those of the hold.
 fn moved(executed: &Execution) -> (u64, Option<u64>) {
-    (executed.units, executed.held.as_ref().map(|held| held.of(0)))
+    (executed.units, executed.held().map(|held| held.of(0)))
 }
 
 #[test]

@@ -94,18 +94,18 @@ fn a_call_without_any_cost_takes_nothing() {
         assert_eq!((taken.scheduled.len(), &kept.states), (0, &before));
     }
     let settled = Operation::Settle { hold: [1; 16], actual: [1; 3].into(), charges: vec![] };
-    assert_eq!(kept.execute(0, &settled).held, Some([0; 3].into()));
+    assert_eq!(kept.execute(0, &settled).held(), Some(&[0; 3].into()));
 }
 
 #[test]
 fn a_penalty_and_its_result_are_by_policy() {
     let mut kept = meters();
     let penalized = kept.execute(0, &Operation::Penalize { units: [0, 400, 60].into() });
-    assert_eq!(penalized.moved.as_deref(), Some(&[0, 400, 50][..]));
+    assert_eq!(penalized.moved(), Some(&[0, 400, 50][..]));
     assert_eq!((penalized.units, remaining(&penalized)), (400, vec![3, 600, 0]));
     // A policy without a key is not charged.
     let penalized = kept.on(&[1], 0, &Operation::Penalize { units: [1, 1, 1].into() });
-    assert_eq!(penalized.moved.as_deref(), Some(&[0, 1, 0][..]));
+    assert_eq!(penalized.moved(), Some(&[0, 1, 0][..]));
 }
 
 /// The charge of a call, as its caller knows it.
@@ -128,7 +128,7 @@ fn a_refund_and_its_result_are_by_policy() {
     (taken[1].kept, taken[2].kept) = (350, 10);
     let refund = Operation::Refund { units: [1, 250, 0].into(), taken };
     let refunded = kept.execute(0, &refund);
-    assert_eq!(refunded.moved.as_deref(), Some(&[1, 250, 0][..]));
+    assert_eq!(refunded.moved(), Some(&[1, 250, 0][..]));
     assert_eq!((refunded.units, remaining(&refunded)), (250, vec![3, 650, 40]));
 }
 
@@ -141,24 +141,24 @@ fn a_settlement_refunds_under_one_policy_and_charges_under_another() {
     let extend =
         |cost: [u64; 3]| Operation::Extend { hold: [1; 16], cost: cost.into(), lasting: SECOND };
     let extended = kept.execute(0, &extend([0, 100, 1]));
-    assert_eq!((extended.units, extended.held.as_ref()), (1, Some(&[1, 700, 11].into())));
+    assert_eq!((extended.units, extended.held()), (1, Some(&[1, 700, 11].into())));
     let refused = kept.execute(0, &extend([0, 301, 1]));
-    assert_eq!((refused.units, refused.held), (0, Some([1, 700, 11].into())));
+    assert_eq!((refused.units, refused.held()), (0, Some(&[1, 700, 11].into())));
     let settle = |actual: Units| Operation::Settle {
         hold: [1; 16],
         actual,
         charges: vec![charge(&reserved, [1, 600, 10]), charge(&extended, [0, 100, 1])],
     };
     // Units of another number of policies are not those of the hold.
-    assert_eq!(kept.execute(0, &settle([1, 650].into())).held, Some([0, 0].into()));
-    assert_eq!(kept.execute(0, &settle(650.into())).held, Some(0.into()));
+    assert_eq!(kept.execute(0, &settle([1, 650].into())).held(), Some(&[0, 0].into()));
+    assert_eq!(kept.execute(0, &settle(650.into())).held(), Some(&0.into()));
     let settled = kept.execute(0, &settle([1, 650, 15].into()));
-    assert_eq!(settled.moved.as_deref(), Some(&[0, 50, 4][..]));
-    assert_eq!((settled.units, settled.held.as_ref()), (50, Some(&[1, 700, 11].into())));
+    assert_eq!(settled.moved(), Some(&[0, 50, 4][..]));
+    assert_eq!((settled.units, settled.held()), (50, Some(&[1, 700, 11].into())));
     assert_eq!(remaining(&settled), [2, 350, 35]);
     let again = kept.execute(0, &settle([0, 0, 0].into()));
-    assert_eq!(again.moved.as_deref(), Some(&[0, 0, 0][..]));
-    assert_eq!(again.held, Some([0; 3].into()));
+    assert_eq!(again.moved(), Some(&[0, 0, 0][..]));
+    assert_eq!(again.held(), Some(&[0; 3].into()));
 }
 
 #[test]

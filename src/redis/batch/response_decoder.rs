@@ -136,7 +136,7 @@ fn decode_operation(
         }
         None => decode_peek(policies, numbers, reply, &Units::NONE)?,
     };
-    Ok(Execution { moved, held, ..Execution::new(response, units) })
+    Ok(Execution::new(response, units).with_units(moved, held))
 }
 
 /// Decodes as many numbers of units as an operation has.

@@ -33,7 +33,7 @@ pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
 
 /// The windows of the law: each opens with the first call after the window before, and ends at a
 /// whole millisecond.
-fn most_in_any_opened_window(trace: &[Admitted], window: u64) -> u64 {
+pub(crate) fn most_in_any_opened_window(trace: &[Admitted], window: u64) -> u64 {
     let (mut most, mut ends, mut count) = (0, 0, 0);
     for call in trace {
         if call.at >= ends {

@@ -3,6 +3,7 @@
 pub(crate) mod exactness;
 pub(crate) mod leases;
 pub(crate) mod max_admission;
+mod meters;
 pub(crate) mod min_admission;
 pub(crate) mod trace;
 pub(crate) mod twins;

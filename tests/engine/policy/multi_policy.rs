@@ -287,8 +287,8 @@ pub(crate) fn judge(
         | Operation::Release { .. }
         | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
-    prop_assert_eq!(&executed.held, &held);
-    prop_assert_eq!(executed.moved.as_deref(), moved.as_deref());
+    prop_assert_eq!(executed.held(), held.as_ref());
+    prop_assert_eq!(executed.moved(), moved.as_deref());
     prop_assert_eq!(executed.response.decision.at, now);
     // What lasts for no time has ended.
     numbers.iter().for_each(|&number| oracle.drop_ended(number, now));

@@ -422,13 +422,13 @@ impl Run {
         }
         let executed =
             self.execute(set, &Operation::Settle { hold, actual: actual.into(), charges });
-        if executed.held == Some(0.into()) {
+        if executed.held() == Some(&0.into()) {
             return Ok(());
         }
         for &number in &numbers {
             (self.calls[number].hold, self.calls[number].left) = (None, 0);
         }
-        if executed.held != Some(held.into()) {
+        if executed.held() != Some(&held.into()) {
             // A charge is so old that the trace has forgotten it.
             self.calls.iter_mut().for_each(|call| call.net = 0);
             self.execute(set, &Operation::Reset);

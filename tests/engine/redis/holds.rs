@@ -214,12 +214,16 @@ fn an_extension_changes_the_units_and_the_end_of_a_hold() {
         Operation::Renew { hold: [1; 16], lasting: 2 * SECOND },
     ];
     let executed = execute(&mut server, &all, Some(now)).into_iter().map(Result::unwrap);
-    let units: Vec<_> = executed.map(|one| (one.units, one.held.map(|held| held.of(0)))).collect();
+    let units: Vec<_> =
+        executed.map(|one| (one.units, one.held().map(|held| held.of(0)))).collect();
     assert_eq!(units, [(0, Some(0)), (4, None), (3, Some(7)), (0, Some(7)), (1, None)]);
     assert_eq!(held(&mut server), [[1; 16]]);
     let last = settle(1, 7, now);
-    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND)).unwrap().held, Some(0.into()));
-    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND - 1)).unwrap().held, Some(7.into()));
+    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND)).unwrap().held(), Some(&0.into()));
+    assert_eq!(
+        one(&mut server, &last, Some(now + 5 * SECOND - 1)).unwrap().held(),
+        Some(&7.into())
+    );
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
 }
 
@@ -234,7 +238,7 @@ fn an_extension_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
     assert_eq!(one(&mut server, &extend, None), Err(CallError::Unreadable));
     assert_eq!(held(&mut server), [[1; 16]]);
     let _: u64 = server.run(&[b"DEL", window]);
-    assert_eq!(one(&mut server, &settle(1, 4, 0), None).unwrap().held, Some(4.into()));
+    assert_eq!(one(&mut server, &settle(1, 4, 0), None).unwrap().held(), Some(&4.into()));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use arbitrary::{Result, Unstructured};
 use tollgate::algorithm::{ChargeRecord, PermitRequest};
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::{Charge, HoldId, Operation, ScheduledReservations};
+use tollgate::policy::units::Units;
 
 use crate::policies::{PolicyNumbers, SetNumbers, length, units};
 
@@ -30,6 +31,7 @@ mod codes {
     pub(super) const ACQUIRE: u8 = 17;
     pub(super) const RELEASE: u8 = 18;
     pub(super) const RENEW_PERMIT: u8 = 19;
+    pub(super) const METERED: u8 = 64;
 }
 
 /// The keys of a call, by key dimension.
@@ -39,7 +41,7 @@ pub(crate) type Keys = Vec<Option<usize>>;
 #[derive(Debug)]
 struct Charged {
     keys: Keys,
-    units: u64,
+    units: Units,
     records: Vec<ChargeRecord>,
     hold: Option<HoldId>,
 }
@@ -91,26 +93,26 @@ impl History {
                 return Ok(Call { operation, keys: None, overrides });
             }
             3 if has_ends => return own(Operation::ClearOverride),
-            4 => return own(Operation::Peek { cost: units(input)? - 1 }),
+            4 => return own(Operation::Peek { cost: any_units(input, set, true)? }),
             5 => return own(Operation::Reset),
             _ => {}
         }
         if set.has_permits() {
-            return own(self.permit_operation(input)?);
+            return own(self.permit_operation(input, set)?);
         }
         match kind {
             6 | 7 => own(Operation::TakeUpTo { units: units(input)? }),
-            8 => own(Operation::Penalize { units: units(input)? }),
+            8 => own(Operation::Penalize { units: any_units(input, set, false)? }),
             9 | 10 => self.refund(input),
             11 | 12 => {
                 self.holds = self.holds.wrapping_add(1);
                 let (hold, lasting) = ([self.holds; 16], length(input)?);
-                own(Operation::Reserve { cost: units(input)?, hold, lasting })
+                own(Operation::Reserve { cost: any_units(input, set, false)?, hold, lasting })
             }
             13..=15 => self.on_hold(input),
             16 | 17 if set.can_schedule() => {
                 let max_wait = if input.ratio(1, 4)? { 0 } else { length(input)? };
-                own(Operation::Schedule { cost: units(input)?, max_wait })
+                own(Operation::Schedule { cost: any_units(input, set, false)?, max_wait })
             }
             18 if set.can_schedule() => match pick(&self.scheduled, input)? {
                 Some((keys, scheduled)) => {
@@ -119,11 +121,16 @@ impl History {
                 }
                 None => without_history(1),
             },
-            _ => own(Operation::Take { cost: if kind > 21 { 1 } else { units(input)? } }),
+            22.. => own(Operation::Take { cost: 1.into() }),
+            _ => own(Operation::Take { cost: any_units(input, set, false)? }),
         }
     }
 
-    fn permit_operation(&mut self, input: &mut Unstructured<'_>) -> Result<Operation> {
+    fn permit_operation(
+        &mut self,
+        input: &mut Unstructured<'_>,
+        set: &SetNumbers,
+    ) -> Result<Operation> {
         let permit = 1 + input.int_in_range(0..=self.permits.min(6))?;
         Ok(match input.int_in_range(0..=9)? {
             0 | 1 => Operation::Release { permit },
@@ -136,7 +143,7 @@ impl History {
                     self.permits
                 };
                 let waited = if input.arbitrary()? { Some(length(input)? - 1) } else { None };
-                let cost = units(input)?;
+                let cost = any_units(input, set, false)?;
                 Operation::Acquire { cost, request: PermitRequest { id, waited } }
             }
         })
@@ -145,7 +152,10 @@ impl History {
     fn refund(&self, input: &mut Unstructured<'_>) -> Result<Call> {
         let units = units(input)?;
         match pick(&self.charged, input)? {
-            Some(call) => on(Operation::Refund { units, taken: call.records.clone() }, &call.keys),
+            Some(call) => {
+                let units = like(&call.units, |own| own.min(units), units);
+                on(Operation::Refund { units, taken: call.records.clone() }, &call.keys)
+            }
             None => without_history(units),
         }
     }
@@ -154,21 +164,24 @@ impl History {
     fn on_hold(&self, input: &mut Unstructured<'_>) -> Result<Call> {
         let held: Vec<_> = self.charged.iter().filter(|call| call.hold.is_some()).collect();
         let (cost, lasting) = (units(input)?, length(input)?);
-        let Some(Charged { keys, hold: Some(hold), .. }) = pick(&held, input)? else {
+        let Some(Charged { keys, units, hold: Some(hold), .. }) = pick(&held, input)? else {
             return without_history(cost);
         };
         let hold = *hold;
         let operation = match input.int_in_range(0..=3)? {
             0 => Operation::Renew { hold, lasting },
-            1 => Operation::Extend { hold, cost, lasting },
+            1 => Operation::Extend { hold, cost: like(units, |own| own.min(cost), cost), lasting },
             _ => {
                 let own = held.iter().filter(|call| call.hold == Some(hold));
-                let charge =
-                    |call: &&Charged| Charge { units: call.units, taken: call.records.clone() };
+                let charge = |call: &&Charged| Charge {
+                    units: call.units.clone(),
+                    taken: call.records.clone(),
+                };
                 let mut charges: Vec<_> = own.map(charge).collect();
                 // A settlement has few charges: `executeOnHold` passes them in 192 doubles.
                 charges.truncate(input.int_in_range(1..=4)?);
-                Operation::Settle { hold, actual: cost - 1, charges }
+                let actual = like(units, |own| (2 * own).min(cost - 1), cost - 1);
+                Operation::Settle { hold, actual, charges }
             }
         };
         on(operation, keys)
@@ -182,9 +195,12 @@ impl History {
         operation: &Operation,
         executed: &Execution,
     ) {
-        let hold = match operation {
-            Operation::Reserve { hold, .. } | Operation::Extend { hold, .. } => Some(*hold),
-            Operation::Take { .. } | Operation::TakeUpTo { .. } => None,
+        let (hold, cost) = match operation {
+            Operation::Reserve { hold, cost, .. } | Operation::Extend { hold, cost, .. } => {
+                (Some(*hold), cost)
+            }
+            Operation::Take { cost } => (None, cost),
+            Operation::TakeUpTo { .. } => (None, &Units::Same(executed.units)),
             Operation::Schedule { .. } => {
                 if !executed.scheduled.is_empty() {
                     self.scheduled.push((keys.clone(), executed.scheduled.clone()));
@@ -194,7 +210,7 @@ impl History {
             _ => return,
         };
         if executed.units > 0 {
-            let (units, records) = (executed.units, records(set, executed));
+            let (units, records) = (cost.clone(), records(set, executed, cost));
             self.charged.push(Charged { keys: keys.clone(), units, records, hold });
         }
     }
@@ -207,7 +223,27 @@ fn on(operation: Operation, keys: &Keys) -> Result<Call> {
 
 /// A take, while there is no earlier call to refer to.
 fn without_history(cost: u64) -> Result<Call> {
-    Ok(Call { operation: Operation::Take { cost }, keys: None, overrides: Vec::new() })
+    Ok(Call { operation: Operation::Take { cost: cost.into() }, keys: None, overrides: Vec::new() })
+}
+
+/// Units: often by policy, and then 0 for some of them.
+fn any_units(input: &mut Unstructured<'_>, set: &SetNumbers, may_be_zero: bool) -> Result<Units> {
+    if input.ratio(2, 3)? {
+        return Ok((units(input)? - u64::from(may_be_zero)).into());
+    }
+    let mut own = Vec::new();
+    for _ in &set.policies {
+        own.push(if input.ratio(1, 3)? { 0 } else { units(input)? });
+    }
+    Ok(own.into())
+}
+
+/// Units with as many numbers as others: from each of theirs, or the single one.
+fn like(others: &Units, own: impl Fn(u64) -> u64, single: u64) -> Units {
+    match others {
+        Units::Same(_) => single.into(),
+        Units::ByPolicy(numbers) => numbers.iter().copied().map(own).collect::<Vec<_>>().into(),
+    }
 }
 
 /// One of the latest.
@@ -217,7 +253,7 @@ fn pick<'a, T>(all: &'a [T], input: &mut Unstructured<'_>) -> Result<Option<&'a 
 }
 
 /// The charge of a decision by policy, as `ts/api/limiter.ts` computes it.
-fn records(set: &SetNumbers, executed: &Execution) -> Vec<ChargeRecord> {
+fn records(set: &SetNumbers, executed: &Execution, cost: &Units) -> Vec<ChargeRecord> {
     use tollgate::policy::decision::Status;
     let decision = &executed.response.decision;
     let is_allowed = matches!(decision.status, Status::Allowed | Status::AllowedLast);
@@ -238,15 +274,15 @@ fn records(set: &SetNumbers, executed: &Execution) -> Vec<ChargeRecord> {
             .collect(),
     };
     let mut limits = limits.into_iter();
-    let record = |own: &PolicyNumbers| {
+    let record = |(number, own): (usize, &PolicyNumbers)| {
         use tollgate::algorithm::Algorithm as _;
         let of_policy = limits.by_ref().take(own.policy.named_limits().max(1));
         let (reset_after_ms, mark, used) = of_policy.max().unwrap_or_default();
         let reset_at = (decision.at + reset_after_ms * 1_000).min(tollgate::time::MAX_SAFE);
-        let cost = executed.units;
+        let cost = cost.of(number);
         ChargeRecord { at: decision.at, reset_at, mark, cost, used, kept: 0 }
     };
-    set.policies.iter().map(record).collect()
+    set.policies.iter().enumerate().map(record).collect()
 }
 
 fn overrides(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<Vec<Option<PolicyNumbers>>> {
@@ -259,11 +295,18 @@ fn overrides(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<Vec<Optio
 
 /// The code of an operation and its numbers, as `numbersOf` in `ts/backends/operation.ts` writes them.
 pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64>) {
+    // Units, after the number of policies if they are by policy.
+    let first = |units: &Units| {
+        let count = units.is_by_policy().then_some(policies as u64);
+        [count.as_slice(), units.numbers()].concat()
+    };
+    let metered =
+        |code: u8, units: &Units| code + if units.is_by_policy() { codes::METERED } else { 0 };
     let (code, numbers) = match operation {
-        Operation::Take { cost } => (codes::TAKE, vec![*cost]),
+        Operation::Take { cost } => (metered(codes::TAKE, cost), first(cost)),
         Operation::TakeUpTo { units } => (codes::TAKE_UP_TO, vec![*units]),
-        Operation::Penalize { units } => (codes::PENALIZE, vec![*units]),
-        Operation::Peek { cost } => (codes::PEEK, vec![*cost]),
+        Operation::Penalize { units } => (metered(codes::PENALIZE, units), first(units)),
+        Operation::Peek { cost } => (metered(codes::PEEK, cost), first(cost)),
         Operation::Reset => (codes::RESET, vec![0]),
         Operation::Block { lasting } => (codes::BLOCK, vec![*lasting]),
         Operation::Unblock => (codes::UNBLOCK, vec![0]),
@@ -271,25 +314,31 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
         Operation::Override { lasting, .. } => (codes::OVERRIDE, vec![*lasting]),
         Operation::Release { permit } => (codes::RELEASE, vec![*permit]),
         Operation::RenewPermit { permit } => (codes::RENEW_PERMIT, vec![*permit]),
-        Operation::Schedule { cost, max_wait } => (codes::SCHEDULE, vec![*cost, *max_wait]),
+        Operation::Schedule { cost, max_wait } => {
+            (metered(codes::SCHEDULE, cost), [first(cost), vec![*max_wait]].concat())
+        }
         Operation::Refund { units, taken } => {
-            let ChargeRecord { cost, kept, .. } = taken.first().copied().unwrap_or_default();
-            (codes::REFUND, [vec![*units, cost, kept], record_numbers(taken)].concat())
+            let records = || taken.iter().take(units.numbers().len());
+            let costs = records().map(|record| record.cost).collect();
+            let kept = records().map(|record| record.kept).collect();
+            let numbers = [first(units), costs, kept, record_numbers(taken)].concat();
+            (metered(codes::REFUND, units), numbers)
         }
         Operation::Reserve { cost, hold, lasting } => {
-            on_hold(codes::RESERVE, hold, &[*cost, *lasting])
+            on_hold(metered(codes::RESERVE, cost), hold, &[first(cost), vec![*lasting]].concat())
         }
         Operation::Extend { hold, cost, lasting } => {
-            on_hold(codes::EXTEND, hold, &[*cost, *lasting])
+            on_hold(metered(codes::EXTEND, cost), hold, &[first(cost), vec![*lasting]].concat())
         }
         Operation::Renew { hold, lasting } => on_hold(codes::RENEW, hold, &[*lasting]),
         Operation::Settle { hold, actual, charges } => {
-            let mut numbers = vec![*actual, policies as u64];
+            let mut numbers = first(actual);
+            numbers.push(policies as u64);
             for charge in charges {
-                numbers.push(charge.units);
+                numbers.extend(charge.units.numbers());
                 numbers.extend(record_numbers(&charge.taken));
             }
-            on_hold(codes::SETTLE, hold, &numbers)
+            on_hold(metered(codes::SETTLE, actual), hold, &numbers)
         }
         Operation::CancelScheduled { scheduled } => {
             let numbers = scheduled.iter().flat_map(|one| match one {
@@ -300,7 +349,9 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
         }
         Operation::Acquire { cost, request } => {
             let waited = request.waited.map_or(-1.0, |waited| waited as f64);
-            return (codes::ACQUIRE, vec![*cost as f64, request.id as f64, waited]);
+            let cost_numbers = first(cost).into_iter().map(|number| number as f64);
+            let numbers = cost_numbers.chain([request.id as f64, waited]).collect();
+            return (metered(codes::ACQUIRE, cost), numbers);
         }
     };
     (code, numbers.into_iter().map(|number| number as f64).collect())

@@ -20,6 +20,7 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::units::Units;
 use tollgate::policy::variants::PolicyVariants;
 use tollgate::prefixes::VariantIndex;
 use tollgate::redis::{CallBatch, Flush, KeyNames, Script};
@@ -139,7 +140,7 @@ impl<'a> Trace<'a> {
                 let is_peek = matches!(call.operation, Operation::Peek { .. });
                 if is_peek && !expected.is_empty() {
                     // Peeks have flushes of their own.
-                    call.operation = Operation::Take { cost: 1 };
+                    call.operation = Operation::Take { cost: 1.into() };
                     if self.variants[0].has_permits() {
                         break;
                     }
@@ -210,7 +211,9 @@ impl<'a> Trace<'a> {
         let texts: Vec<_> = keys.iter().map(|key| key.map(|key| KEYS[key])).collect();
         let parsed = parsed(keys);
         let short_take = match (operation, &parsed[..]) {
-            (Operation::Take { cost }, &[Some(key)]) if is_short => Some((*cost, key)),
+            (Operation::Take { cost: Units::Same(cost) }, &[Some(key)]) if is_short => {
+                Some((*cost, key))
+            }
             _ => None,
         };
         let executed = match short_take {

@@ -45,7 +45,7 @@ fn written(input: &mut Unstructured<'_>) -> Result<()> {
     let policies = PolicySet::single(Policy::Gcra(Gcra::new(1, 1, 1).expect("small numbers")));
     let names = KeyNames::new(prefix, &policies).with_tags(tags);
     let mut batch = CallBatch::new();
-    let take = tollgate::policy::operation::Operation::Take { cost: 1 };
+    let take = tollgate::policy::operation::Operation::Take { cost: 1.into() };
     batch.push_operation(&names, &[Some(key)], own_tag, take);
     let keys = batch.keys();
     let name = keys.iter().next().expect("the key of the call");

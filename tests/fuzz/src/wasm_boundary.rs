@@ -60,6 +60,12 @@ fn texts(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The code of an operation, or of none; for some the code of units by policy.
+fn code(input: &mut Unstructured<'_>) -> Result<u8> {
+    let metered = if input.ratio(1, 3)? { 64 } else { 0 };
+    Ok(metered + input.int_in_range(0..=24)?)
+}
+
 /// Writes any doubles, and returns their number.
 fn arguments(input: &mut Unstructured<'_>) -> Result<usize> {
     let mut numbers = Vec::new();
@@ -107,7 +113,7 @@ fn memory(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<()> {
             _ => {
                 overrides(input)?;
                 let count = arguments(input)?;
-                limiter.execute(input.int_in_range(0..=24)?, count, epoch_ms);
+                limiter.execute(code(input)?, count, epoch_ms);
             }
         }
         assert!(response().iter().all(|number| number.is_finite()), "{:?}", response());
@@ -147,7 +153,7 @@ fn redis(input: &mut Unstructured<'_>, set: &SetNumbers) -> Result<()> {
             let tag: Option<&str> =
                 if input.ratio(1, 4)? { Some(input.arbitrary()?) } else { None };
             let count = arguments(input)?;
-            limiter.enqueue(tag.map(str::to_owned), input.int_in_range(0..=24)?, count);
+            limiter.enqueue(tag.map(str::to_owned), code(input)?, count);
         }
     }
     let mut flush = WasmFlush::new(input.arbitrary()?);

@@ -1,6 +1,5 @@
 import type * as native from '../../../../generated/native.js'
 import type { Decision } from '../../../api/decision.js'
-import { TollgateError } from '../../../api/error.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
@@ -177,12 +176,10 @@ export class RedisBackend implements LimiterBackend {
 
   /** Sends a peek in its own flush, because its script writes nothing. */
   #peek(keys: Keys, cost: Units): Promise<OperationResult> {
-    if (typeof cost !== 'number') {
-      throw new TollgateError('INVALID_OPTION', 'peek of policies with a meter needs the embedded store')
-    }
     const { batcher } = this.#context
+    const units = typeof cost === 'number' ? cost : Float64Array.from(numbersOf({ kind: 'peek', cost }))
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
+      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, units, timeoutMs)
       if (code !== 0) {
         throw errorOfCode(code, keys.keys[0])
       }

@@ -1,0 +1,34 @@
+/** Defects of costs by policy. The laws, the oracles and the twins of the engine find each. */
+
+export default {
+  'all policies decide on the cost of the first': [
+    'src/policy/execute/mod.rs',
+    'entries.iter_mut().for_each(|entry| entry.cost = cost.of(entry.number));',
+    'entries.iter_mut().for_each(|entry| entry.cost = cost.of(0));',
+  ],
+  'a policy without a cost is charged a unit': [
+    'src/policy/execute/mod.rs',
+    'entries.iter_mut().for_each(|entry| entry.cost = cost.of(entry.number));',
+    'entries.iter_mut().for_each(|entry| entry.cost = cost.of(entry.number).max(1));',
+  ],
+  'a hold of another number of policies is settled': [
+    'src/policy/execute/holds.rs',
+    '.filter(|hold| hold.units.is_like(units))?',
+    '?',
+  ],
+  'the script charges each policy the first cost': [
+    'lua/executor/executor.lua',
+    'cost = costs and costs[index] or cost\n',
+    'cost = costs and costs[1] or cost\n',
+  ],
+  'the script settles a deficit of one policy under all': [
+    'lua/executor/operations.lua',
+    'largest_cost(units_of(units, index), function(cost)',
+    'largest_cost(type(units) == "table" and math.max(unpack(units)) or units, function(cost)',
+  ],
+  'the script refunds the units of the first policy': [
+    'lua/executor/refunds.lua',
+    'local key, own_units = keys[index], units_of(units, index)',
+    'local key, own_units = keys[index], units_of(units, 1)',
+  ],
+}

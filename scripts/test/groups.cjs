@@ -86,7 +86,7 @@ const GROUPS = [
       'metrics/store',
       'permits/{fairness,fallback,law,trace}',
       'policies/{calendar-processes,calendar-window,new-algorithm}',
-      'redis/calls/{holds,policy-registry,processes,waiting}',
+      'redis/calls/{budgets,holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,healthy-session,hostile-server,lifetime,permissions,status,unsuitable-servers}',
     ],
   },

@@ -14,10 +14,10 @@ const { parts } = JSON.parse(readFileSync(process.argv[2], 'utf8'))
 const METERS = { tokens: 'tokens', money: 'money' }
 const svg = bars({
   title: 'Used of a budget by 64 parallel streams',
-  x: '% of the budget; above 100 is overspent',
+  x: '% of the budget; more than 100 is overspent',
   bars: parts.budgets.results.flatMap((result) =>
     Object.entries(METERS).map(([figure, meter]) => ({
-      name: `${result.name.replace(/:.*/, '')}: ${meter}`,
+      name: `${result.name.replace(/(then add) at the end|:.*/, '$1')}: ${meter}`,
       value: 100 * result[figure],
       colour: result.name.startsWith('tollgate') ? OURS : THEIRS,
     })),

@@ -28,7 +28,8 @@ export async function runOnce(way, seed) {
     return minded(fork(file, [way, redis.url, `${seed * PROCESSES + index + 1}`, `${streams}`]))
   })
   try {
-    const messages = () => Promise.all(children.map((child) => Promise.race([once(child, 'message'), failureOf(child, way)])))
+    const messages = () =>
+      Promise.all(children.map((child) => Promise.race([once(child, 'message'), failureOf(child, way)])))
     await messages()
     const reports = messages()
     for (const child of children) child.send('start')

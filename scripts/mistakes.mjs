@@ -44,6 +44,10 @@ const login = new RateLimiter({
   ip: gcra({ limit: 20, period: '1m', per: 'ip' }),
   account: gcra({ limit: 5, period: '1h', per: 'account' }),
 })
+const model = new RateLimiter({
+  calls: gcra({ limit: 10, period: '1s' }),
+  tokens: gcra({ limit: 1_000, period: '1s', meter: 'tokens' }),
+})
 const redis = new RedisStore('redis://localhost')
 const shared = new RateLimiter(policy, { store: redis, prefix: 'mistakes' })
 const hourly = new RateLimiter(gcra({ limit: 1, period: '1h', burst: 1 }))

@@ -338,3 +338,40 @@ test('the type is that of the limiter', () => {
   }
   expect(never).toBeInstanceOf(Function)
 })
+
+test('units of admitted calls are counted by meter', async () => {
+  const limiter = instrument(
+    new RateLimiter({
+      calls: gcra({ limit: 10, period: '1h' }),
+      tokens: gcra({ limit: 1_000, period: '1h', meter: 'tokens' }),
+      spend: gcra({ limit: 50, period: '1h', meter: 'cents', defaultCost: 2 }),
+    }),
+    options(),
+  )
+  await limiter.take('a', { cost: { tokens: 100 } })
+  limiter.takeSync('a', { cost: { tokens: 20, cents: 0 } })
+  await limiter.tryTake('a', { cost: { tokens: 3 } })
+  await limiter.takeMany(['b', 'c'], [{ tokens: 1 }, { tokens: 2, calls: 2 }])
+  await rejectionOf(limiter.takeMany(['b', ''], { cost: { tokens: 4 } }))
+  await limiter.reserve('d', { tokens: 500 })
+  await limiter.wait('d', { cost: { tokens: 70 } })
+  // Refused and failed calls take nothing.
+  await limiter.take('a', { cost: { tokens: 5_000 } })
+  await rejectionOf(limiter.take('a', { cost: { tokens: -1 } }))
+  const { 'tollgate.units': units } = await collector.collect()
+  expect(units).toMatchObject({
+    unit: '{unit}',
+    series: {
+      'limiter=api meter=tokens': 700,
+      'limiter=api meter=cents': 14,
+      'limiter=api meter=calls': 9,
+    },
+  })
+})
+
+test('limiters without meters have no units', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
+  await limiter.take('a', 5)
+  const all = await collector.collect()
+  expect(all['tollgate.units']?.series ?? {}).toEqual({})
+})

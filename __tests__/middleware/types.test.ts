@@ -407,3 +407,47 @@ test('the forms of the headers and the delay are known', () => {
   expect(never).toBeInstanceOf(Function)
   holds<Equal<typeof plain.prefix, string | undefined>>()
 })
+
+test('a cost by meter has the meters of the limiter', () => {
+  const metered = new RateLimiter({
+    calls: gcra({ limit: 1, period: 1 }),
+    tokens: gcra({ limit: 1, period: 1, meter: 'tokens' }),
+  })
+  const free = new RateLimiter(gcra({ limit: 1, period: 1, meter: 'tokens', defaultCost: 1 }))
+  const never = (answer: () => Response) => {
+    forExpress({ limiter: metered, cost: { tokens: 5 } })
+    forExpress({ limiter: metered, cost: ({ body }) => ({ tokens: body.tokens, calls: 2 }) })
+    forExpress({ limiter: metered, cost: async () => ({ tokens: 5 }) })
+    forExpress({ limiter: free })
+    forExpress({ limiter: free, cost: { tokens: 5 } })
+    // @ts-expect-error the cost is missing
+    forExpress({ limiter: metered })
+    // @ts-expect-error a number
+    forExpress({ limiter: metered, cost: 5 })
+    // @ts-expect-error a number
+    forExpress({ limiter: metered, cost: () => 5 })
+    // @ts-expect-error tokens are missing
+    forExpress({ limiter: metered, cost: { calls: 1 } })
+    // @ts-expect-error no policy has a meter
+    forExpress({ limiter: plain, cost: { tokens: 5 } })
+    forKoa({ limiter: metered, cost: { tokens: 5 } })
+    // @ts-expect-error the cost is missing
+    forKoa({ limiter: metered })
+    forFastify({ limiter: metered, cost: { tokens: 5 } })
+    // @ts-expect-error a number
+    forFastify({ limiter: metered, cost: 5 })
+    forHono({ limiter: metered, key: () => 'ann', cost: (c) => ({ tokens: c.req.path.length }) })
+    // @ts-expect-error the cost is missing
+    forHono({ limiter: metered, key: () => 'ann' })
+    withRateLimit(answer, { limiter: metered, key: () => 'ann', cost: { tokens: 5 } })
+    // @ts-expect-error a number
+    withRateLimit(answer, { limiter: metered, key: () => 'ann', cost: 5 })
+    RateLimitModule.forRoot({ limiter: metered, cost: { tokens: 5 } })
+    // @ts-expect-error the cost is missing
+    RateLimitModule.forRoot({ limiter: metered })
+    RateLimitModule.forRoot({ limiters: { metered: { limiter: metered, cost: { tokens: 5 } } } })
+    forHandler({ cost: { tokens: 5 } })
+    forHandler({ limiter: metered, cost: { tokens: 5 } })
+  }
+  expect(never).toBeInstanceOf(Function)
+})

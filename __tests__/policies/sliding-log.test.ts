@@ -191,7 +191,7 @@ describe('with several limits', () => {
       )
     }
     expect(of({ limits: LIMITS, countRefused: true })).toBe(
-      'slidingLog has no option "countRefused"; it takes limits, precision, per',
+      'slidingLog has no option "countRefused"; it takes limits, precision, per, meter, defaultCost',
     )
     expect(of({ limit: 5, window: '1h', precision: '1s' })).toBe(
       'slidingLog has no option "precision"; it takes limit, window, countRefused, per',

@@ -44,6 +44,10 @@ function mistakesOf(tollgate, rateLimit) {
   const plans = new RateLimiter(
     tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 9, period: '1s' }) }),
   )
+  const model = new RateLimiter({
+    calls: gcra({ limit: 10, period: '1s' }),
+    tokens: gcra({ limit: 1_000, period: '1s', meter: 'tokens' }),
+  })
   const permits = new RateLimiter(concurrency({ limit: 1 }))
   const counter = new RateLimiter(slidingCounter({ limit: 10, window: '1m' }))
 
@@ -222,6 +226,26 @@ function mistakesOf(tollgate, rateLimit) {
     [() => plans.take('ann', { plan: 'pro' }), /tier/],
     [() => limiter.take('ann', { tier: 'pro' }), /make the limiter with tiers/],
     [() => new RateLimiter({ free: policy, pro: tiers({ free: policy, pro: policy }) }).take('ann'), /tier/],
+
+    'Meters',
+    [() => model.take('ann'), /tokens is missing; write cost: { tokens: 5 }/],
+    [() => model.take('ann', 500), /write take\(key, { cost: { tokens: 5 } }\)/],
+    [() => model.take('ann', { cost: 500 }), /write cost: { tokens: 5 }/],
+    [() => model.take('ann', { tokens: 500 }), /write take\(key, { cost: { tokens: … } }\)/],
+    [() => model.take('ann', { cost: { token: 500 } }), /did you mean "tokens"\?/],
+    [() => model.take('ann', { cost: { tokens: '500' } }), /cost\.tokens .*a number, not a string/],
+    [() => model.penalize('ann', 500), /write units: { tokens: 5 }/],
+    [() => model.reserve('ann', 500), /write units: { tokens: 5 }/],
+    [() => model.takeUpTo('ann', 500), /use take\(key, { cost: { tokens: 5 } }\)/],
+    [() => limiter.take('ann', { cost: { tokens: 5 } }), /write cost: 5, or meter: 'tokens' in a policy/],
+    [() => rateLimit({ limiter: model }), /tokens is missing; write cost: { tokens: 5 }/],
+    [() => rateLimit({ limiter: model, cost: 5 }), /must be an object by meter/],
+    [() => gcra({ limit: 10, period: '1s', meters: 'tokens' }), /did you mean "meter"\?/],
+    [() => gcra({ limit: 10, period: '1s', defaultCost: 5 }), /needs a meter/],
+    [
+      () => tiers({ free: gcra({ limit: 1, period: '1s' }), pro: gcra({ limit: 9, period: '1s', meter: 'tokens' }) }),
+      /use a limiter for each/,
+    ],
 
     'Surplus arguments',
     [() => gcra({ limit: 10, period: '1s' }, { limit: 100, period: '1m' }), /write gcra\({ limit, period }\)/],

@@ -4,6 +4,7 @@
  * signatures`.
  */
 import type { ConcurrencyPolicy } from '../policies/concurrency.js'
+import type { MeterOf } from '../policies/cost-of.js'
 import type { GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import type { Policy } from '../policies/policy.js'
@@ -35,6 +36,11 @@ export type IfUnits<P, Name extends string, Method> =
   UsesConcurrency<P> extends true
     ? Unavailable<`${Name} cannot be used with concurrency(): use acquire(key), which returns a permit to release`>
     : Method
+
+/** `Method`; {@link Unavailable} if a policy has a meter. */
+export type IfUnmetered<P, Name extends string, Method> = [MeterOf<P>] extends [never]
+  ? Method
+  : Unavailable<`${Name} cannot be used with policies that have a meter: use take(key, { cost })`>
 
 /** {@link Unavailable} if the policies are known, and if not perhaps `Method`. */
 type Missing<P, Method, Fix extends string> = Unavailable<Fix> | (IsKnown<P> extends true ? never : Method)

@@ -1,11 +1,14 @@
 import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
+import type { CostOf, IsCostRequired, MeterOf } from '../policies/cost-of.js'
 import type { TierOf } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
+import { plainUnitsOf } from './metered-units.js'
 
 /**
- * Options of a call that takes or previews units. With tiers they also have the `tier`, whose numbers decide.
+ * Options of a call that takes or previews units. With tiers they also have the `tier`, whose numbers decide. If a
+ * policy has a `meter`, the `cost` is an object by meter: see {@link CostOf}.
  *
  * @example
  * await limiter.take('user:42', { cost: 5 })
@@ -38,13 +41,30 @@ export type WithTier<P, O> = [TierOf<P>] extends [never] ? O : O & { readonly ti
 /** The last arguments of a call that decides. */
 export type OptionArguments<P, O> = [TierOf<P>] extends [never] ? [options?: O] : [options: WithTier<P, O>]
 
+/** Options with a `cost`, which is by meter if a policy has a meter. */
+export type WithCost<P, O> = [MeterOf<P>] extends [never] ? O : Omit<O, 'cost'> & CostOption<P>
+
+type CostOption<P> = IsCostRequired<P> extends true ? { readonly cost: CostOf<P> } : { readonly cost?: CostOf<P> }
+
+/** The last arguments of a call whose options `O` have a `cost`, with further options. */
+export type CostOptionArguments<P, O, Further = unknown> =
+  IsCostRequired<P> extends true
+    ? [options: WithTier<P, WithCost<P, O> & Further>]
+    : OptionArguments<P, WithCost<P, O> & Further>
+
 /** The last argument of a call whose units are an argument of their own. */
 export type TagArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
 
 /** The cost of a call, or its options. */
-export type CostArguments<P, Costs = never> = [TierOf<P>] extends [never]
-  ? [cost?: number | Costs | TakeOptions]
-  : [options: WithTier<P, TakeOptions>]
+export type CostArguments<P, Costs = never> = [MeterOf<P>] extends [never]
+  ? [TierOf<P>] extends [never]
+    ? [cost?: number | Costs | TakeOptions]
+    : [options: WithTier<P, TakeOptions>]
+  : [TierOf<P>] extends [never]
+    ? IsCostRequired<P> extends true
+      ? [options: Costs | WithCost<P, TakeOptions>]
+      : [options?: Costs | WithCost<P, TakeOptions>]
+    : [options: WithTier<P, WithCost<P, TakeOptions>>]
 
 /** The checked cost, tag and tier of a call. */
 export interface TakeArguments {
@@ -65,7 +85,7 @@ export function takeArgumentsOf(method: string, cost: unknown, min: number): Tak
   }
   const { cost: given, tag, tier } = takeOptionsOf(method, cost)
   return {
-    units: given === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', given, min),
+    units: given === undefined ? 1 : plainUnitsOf('cost', given, min),
     tag: tag === undefined ? undefined : tagOf(tag),
     tier,
   }
@@ -109,7 +129,7 @@ export function tagOfOptions(method: string, options: unknown): string | undefin
 }
 
 export function unitsOf(value: unknown): number {
-  return wholeNumber('INVALID_COST', 'units', value)
+  return plainUnitsOf('units', value)
 }
 
 /** The checked costs of several keys, and their tag and tier. */
@@ -126,11 +146,16 @@ export function takeManyArgumentsOf(cost: unknown, count: number): TakeManyArgum
     const { units, tag, tier } = takeArgumentsOf('takeMany', cost, 1)
     return { costs: new Array<number>(count).fill(units), tag, tier }
   }
-  if (cost.length !== count) {
+  checkCostCount(cost, count)
+  return { costs: cost.map((one) => plainUnitsOf('cost', one)), tag: undefined, tier: undefined }
+}
+
+/** Throws unless there is a cost for each key. */
+export function checkCostCount(costs: readonly unknown[], count: number): void {
+  if (costs.length !== count) {
     const rule = `must have a cost for each of the ${count} keys`
-    throw new TollgateError('INVALID_COST', `costs ${rule}, got ${cost.length}`)
+    throw new TollgateError('INVALID_COST', `costs ${rule}, got ${costs.length}`)
   }
-  return { costs: cost.map((one) => wholeNumber('INVALID_COST', 'cost', one)), tag: undefined, tier: undefined }
 }
 
 /** The longest duration that the engine supports: 2^52 microseconds. */

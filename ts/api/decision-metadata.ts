@@ -1,3 +1,4 @@
+import type { Units } from '../backends/units.js'
 import type { Keys } from '../input/keys.js'
 import { ReturnOverride } from '../platform/return-override.js'
 import type { Decision } from './decision.js'
@@ -55,23 +56,45 @@ export function withMetadata(decision: Decision, origin: object, key: string | K
   return decision
 }
 
-export interface RefundCredit {
-  readonly key: string | Keys
-  readonly cost: number
-  readonly left: number
-  /** Claims up to `units` of them, by default all, and returns how many it claimed. */
-  claim(units: number | undefined): number
-  /** Returns claimed units after the refund failed. */
-  release(units: number): void
+/** {@link withMetadata} for a call whose units may be by policy. */
+export function withUnits(decision: Decision, origin: object, key: string | Keys, units: Units): Decision {
+  if (typeof units === 'number') {
+    return withMetadata(decision, origin, key, units)
+  }
+  if (decision.allowed) {
+    unitsByPolicy.set(decision, { units, left: [...units] })
+  }
+  return withMetadata(decision, origin, key, 1)
 }
 
-/** The refundable units of a decision; `undefined` for a value without metadata of this origin. */
-export function refundCreditOf(decision: unknown, origin: object): RefundCredit | undefined {
+/** The units by policy of decisions under policies with meters, and those that can still be refunded. */
+const unitsByPolicy = new WeakMap<object, { readonly units: readonly number[]; readonly left: number[] }>()
+
+export interface RefundCredit {
+  readonly key: string | Keys
+  readonly cost: Units
+  readonly left: Units
+  /** Claims up to `units` of them, by default all, and returns how many it claimed. */
+  claim(units: Units | undefined): Units
+  /** Returns claimed units after the refund failed. */
+  release(units: Units): void
+}
+
+/**
+ * The refundable units of a decision; `undefined` for a value without metadata of this origin.
+ *
+ * @param policies - The number of policies if their units are by policy, because some have a meter.
+ */
+export function refundCreditOf(decision: unknown, origin: object, policies?: number): RefundCredit | undefined {
   const metadata =
     typeof decision === 'object' && decision !== null ? DecisionMetadata.find(decision, origin) : undefined
   if (metadata === undefined) {
     return undefined
   }
+  return policies === undefined ? plainCreditOf(metadata) : meteredCreditOf(metadata, policies)
+}
+
+function plainCreditOf(metadata: DecisionMetadata): RefundCredit {
   const cost = costs.get(metadata) ?? DecisionMetadata.leftOf(metadata)
   costs.set(metadata, cost)
   return {
@@ -80,8 +103,31 @@ export function refundCreditOf(decision: unknown, origin: object): RefundCredit 
     get left() {
       return DecisionMetadata.leftOf(metadata)
     },
-    claim: (units = Number.MAX_SAFE_INTEGER) => DecisionMetadata.claim(metadata, units),
-    release: (units) => DecisionMetadata.release(metadata, units),
+    claim: (units = Number.MAX_SAFE_INTEGER) => DecisionMetadata.claim(metadata, units as number),
+    release: (units) => DecisionMetadata.release(metadata, units as number),
+  }
+}
+
+function meteredCreditOf(metadata: DecisionMetadata, policies: number): RefundCredit {
+  const none = () => new Array<number>(policies).fill(0)
+  const { units: cost, left } = unitsByPolicy.get(metadata) ?? { units: none(), left: none() }
+  return {
+    key: DecisionMetadata.keyOf(metadata),
+    cost,
+    get left() {
+      return [...left]
+    },
+    claim: (units = cost) =>
+      left.map((most, policy) => {
+        const claimed = Math.min(most, (units as readonly number[])[policy] as number)
+        left[policy] = most - claimed
+        return claimed
+      }),
+    release(units) {
+      for (const [policy, released] of (units as readonly number[]).entries()) {
+        left[policy] = (left[policy] as number) + released
+      }
+    },
   }
 }
 

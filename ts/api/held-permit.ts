@@ -1,5 +1,6 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { OperationResult } from '../backends/operation.js'
+import type { Units } from '../backends/units.js'
 import type { Keys } from '../input/keys.js'
 import type { Allowed } from './decision.js'
 import { TollgateError } from './error.js'
@@ -8,7 +9,7 @@ export interface PermitRequest {
   readonly id: number
   /** Its keys under the policies for concurrency. */
   readonly keys: Keys
-  readonly units: number
+  readonly units: Units
   /** Its life from a renewal on, in milliseconds. */
   readonly expiresMs: number
   /**

@@ -1,12 +1,15 @@
 import { type LimiterBackend, Store, type TakeManyResults, takeEach } from '../backends/limiter-backend.js'
 import { openBackend } from '../backends/open.js'
-import { appliedBy, type Charge, type Operation, type RefundOperation } from '../backends/operation.js'
+import { appliedBy, type Operation } from '../backends/operation.js'
+import { isNone, type Units } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
-import { KeyReader, Keys, tagOf } from '../input/keys.js'
+import { KeyReader, type Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import type { MeterSet } from '../policies/meter.js'
 import { type BanRule, type PolicySet, policySetsOf } from '../policies/policy-set.js'
 import { withBanRule } from './ban.js'
 import {
+  checkCostCount,
   durationUsOf,
   tagOfOptions,
   takeArgumentsOf,
@@ -15,13 +18,24 @@ import {
   unitsOf,
 } from './call-options.js'
 import { copiedDecisionOf } from './copied-decision.js'
-import type { Applied, Decision, PolicyNumbers } from './decision.js'
-import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
+import type { Applied, Decision } from './decision.js'
+import { notRefundableError, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { limiterOptionsOf } from './limiter-options.js'
+import {
+  checkUnmetered,
+  costOf,
+  costsOf,
+  type Moved,
+  meteredCallOf,
+  movedBy,
+  reservedUnitsOf,
+  someUnitsOf,
+} from './metered-units.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
 import { PermitPool } from './permit-pool.js'
+import { chargeFor, performRefund, refundOperationFor } from './refund.js'
 import {
   checkReservable,
   type HoldCall,
@@ -67,7 +81,7 @@ export interface OwnedStore {
 export class Limiter {
   readonly #keyReader: KeyReader
   readonly #hasStringKeys: boolean
-  /** Whether keys are strings, calls name no tier, and no policy needs permits. */
+  /** Whether keys are strings, calls name no tier, and no policy has a meter or needs permits. */
   readonly #isPlain: boolean
   readonly #scheduledWaits: ScheduledWaits
   /** `undefined` without a policy for concurrency. */
@@ -85,13 +99,14 @@ export class Limiter {
     const policySets = policySetsOf(policy)
     const { store, prefix, tag, onStoreFailure, local, takesOver, ban } = limiterOptionsOf(options)
     const written = withBanRule(policySets, ban)
-    const { dimensions, tier } = written[0] as PolicySet
+    const { dimensions, tier, meters } = written[0] as PolicySet
     this.prefix = prefix
     this.#takesOver = takesOver
     this.#ban = ban
     this.#keyReader = new KeyReader(dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
-    this.#isPlain = this.#hasStringKeys && tier === undefined && !hasConcurrency(written[0] as PolicySet)
+    const takesUnits = meters === undefined && !hasConcurrency(written[0] as PolicySet)
+    this.#isPlain = this.#hasStringKeys && tier === undefined && takesUnits
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
@@ -151,11 +166,7 @@ export class Limiter {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
     this.#checkTakes('takeMany')
-    const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
-    const hasStringKeys = this.#hasStringKeys && tag === undefined
-    const own = this.#tiers.backendOf('takeMany', tier)
-    const takeOne = (key: unknown, cost: number) => own.takeBy(this.#keyReader.read(key, tag), cost)
-    const results = await (hasStringKeys ? own.takeMany(keys, costs) : takeEach(keys, costs, takeOne))
+    const results = await this.#takeMany(keys, cost)
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
@@ -165,9 +176,32 @@ export class Limiter {
     throw new TollgateError(first.code, message, { charged: chargedBy(results), cause: first, results })
   }
 
+  #takeMany(keys: readonly unknown[], cost: unknown): TakeManyResults | Promise<TakeManyResults> {
+    const { meters } = this.#checkOpen().policySet
+    if (meters === undefined) {
+      const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
+      const own = this.#tiers.backendOf('takeMany', tier)
+      return this.#hasStringKeys && tag === undefined
+        ? own.takeMany(keys as readonly string[], costs)
+        : takeEach(keys, costs, (key, cost) => own.takeBy(this.#keyReader.read(key, tag), cost))
+    }
+    if (Array.isArray(cost)) {
+      checkCostCount(cost, keys.length)
+      const own = this.#tiers.backendOf('takeMany', undefined)
+      const costs = cost.map((one) => costsOf(meters, one))
+      return takeEach(keys, costs, (key, costs) => own.takeBy(this.#keyReader.read(key, undefined), costs))
+    }
+    const { own, units, tag } = this.#callOf('takeMany', cost, 1)
+    return takeEach(
+      keys,
+      keys.map(() => units),
+      (key, units) => own.takeBy(this.#keyReader.read(key, tag), units),
+    )
+  }
+
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
-    this.#checkOpen()
+    checkUnmetered('takeUpTo', this.#checkOpen().policySet)
     this.#checkTakes('takeUpTo')
     const { tag, tier } = tierArgumentsOf('takeUpTo', options)
     const backend = this.#tiers.backendOf('takeUpTo', tier)
@@ -182,9 +216,8 @@ export class Limiter {
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
     checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
     this.#checkOpen()
-    const { units, tag, tier } = takeArgumentsOf('peek', cost, 0)
-    const backend = this.#tiers.backendOf('peek', tier)
-    return (await backend.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
+    const { own, units, tag } = this.#callOf('peek', cost, 0)
+    return (await own.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
   }
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
@@ -195,10 +228,11 @@ export class Limiter {
     const { durationUs, tag, tier } = reserveOptionsOf(options)
     const backend = this.#tiers.backendOf('reserve', tier)
     const keys = this.#keyReader.read(key, tag)
-    const taken = unitsOf(units)
+    const { meters } = backend.policySet
+    const taken = meters === undefined ? unitsOf(units) : reservedUnitsOf(meters, units)
     const hold = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
     const { decision } = await backend.execute(keys, { kind: 'reserve', hold, units: taken, durationUs })
-    const chargeOf = (decision: Decision, units: number) => chargeFor(policySet, decision, units)
+    const chargeOf = (decision: Decision, units: Units) => chargeFor(policySet, decision, units)
     const reservation: KnownReservation = {
       hold,
       keys,
@@ -208,7 +242,11 @@ export class Limiter {
       expiresAtUs: microsOf(decision.at) + durationUs,
       charges: [chargeOf(decision, taken)],
     }
-    return reservationOf(decision, reservation, durationUs, { call: this.#holdCall('reserve', reservation), chargeOf })
+    return reservationOf(decision, reservation, durationUs, {
+      call: this.#holdCall('reserve', reservation),
+      chargeOf,
+      meters,
+    })
   }
 
   async settle(id: unknown, actual?: unknown): Promise<Settlement> {
@@ -217,23 +255,27 @@ export class Limiter {
     this.#checkTakes('settle')
     checkReservable('settle', policySet)
     const reservation = decodeReservation(id, policySet)
-    return settleReservation(reservation, actual, this.#holdCall('settle', reservation))
+    return settleReservation(reservation, actual, this.#holdCall('settle', reservation), policySet.meters)
   }
 
-  async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
+  async penalize(key: unknown, units?: unknown, options?: unknown): Promise<Moved> {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
     this.#checkOpen()
     this.#checkTakes('penalize')
     const { tag, tier } = tierArgumentsOf('penalize', options)
     const backend = this.#tiers.backendOf('penalize', tier)
     const keys = this.#keyReader.read(key, tag)
-    return (await backend.execute(keys, { kind: 'penalize', units: unitsOf(units) })).units
+    const { meters } = backend.policySet
+    const charged =
+      meters === undefined ? unitsOf(units === undefined ? 1 : units) : someUnitsOf(meters, 'units', units)
+    return movedBy(meters, await backend.execute(keys, { kind: 'penalize', units: charged }))
   }
 
-  async refund(decision: unknown, units?: unknown, options?: unknown): Promise<number> {
+  async refund(decision: unknown, units?: unknown, options?: unknown): Promise<Moved> {
     checkCount(arguments.length, 3, 'refund takes a decision, units and options')
     const backend = this.#checkOpen()
-    const credit = refundCreditOf(decision, backend.origin)
+    const { meters, policies } = backend.policySet
+    const credit = refundCreditOf(decision, backend.origin, meters && policies.length)
     if (credit === undefined) {
       return this.#refundCopy(backend, decision, units, options)
     }
@@ -245,29 +287,31 @@ export class Limiter {
         throw new TollgateError('INVALID_OPTION', 'refund: key must be the key of the decision, got another')
       }
     }
-    const claimed = credit.claim(units === undefined ? undefined : unitsOf(units))
-    if (claimed === 0) {
-      return 0
+    const claimed = credit.claim(units === undefined ? undefined : refundedUnitsOf(meters, units))
+    if (isNone(claimed)) {
+      return movedBy(meters, undefined)
     }
     const { cost, left } = credit
     const operation = refundOperationFor(backend.policySet, decision as Decision, claimed, cost, left)
-    return performRefund(backend, credit, operation)
+    return movedBy(meters, await performRefund(backend, credit, operation))
   }
 
   /** Refunds units of a copy of a decision, which knows neither its key nor its units. */
-  async #refundCopy(backend: LimiterBackend, value: unknown, units: unknown, options: unknown): Promise<number> {
+  async #refundCopy(backend: LimiterBackend, value: unknown, units: unknown, options: unknown): Promise<Moved> {
     if (options === undefined || typeof value !== 'object' || value === null || value instanceof Promise) {
       throw notRefundableError(value)
     }
     const keys = this.#readRefundKey(options)
     const decision = copiedDecisionOf(value, backend.policySet)
-    const refunded = unitsOf(units)
+    const { meters } = backend.policySet
+    const refunded = refundedUnitsOf(meters, units)
     // Units of a lease or of the embedded share are those of the process that decided.
     if (!decision.allowed || decision.source !== 'store') {
-      return 0
+      return movedBy(meters, undefined)
     }
-    const operation = refundOperationFor(backend.policySet, decision, refunded, refunded, 0)
-    return (await backend.execute(keys, operation)).units
+    const kept = typeof refunded === 'number' ? 0 : refunded.map(() => 0)
+    const operation = refundOperationFor(backend.policySet, decision, refunded, refunded, kept)
+    return movedBy(meters, await backend.execute(keys, operation))
   }
 
   #readRefundKey(options: unknown): Keys {
@@ -278,7 +322,7 @@ export class Limiter {
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
     checkRates(this.#checkOpen().policySet)
-    const call = waitCallOf(options)
+    const call = waitCallOf(options, this.#costIn('wait'))
     const currentBackend = () => this.#tiers.backendOf('wait', call.tier)
     currentBackend()
     const keys = this.#keyReader.read(key, call.tag)
@@ -296,7 +340,7 @@ export class Limiter {
       const fix = 'make the limiter with concurrency({ limit }), or use take(key)'
       throw new TollgateError('INVALID_OPTION', `acquire needs a concurrency policy; ${fix}`)
     }
-    const call = acquireCallOf(options)
+    const call = acquireCallOf(options, this.#costIn('acquire'))
     const currentBackend = () => this.#tiers.backendOf('acquire', call.tier)
     currentBackend()
     return permits.acquire(currentBackend, this.#keyReader.read(key, call.tag), call)
@@ -394,6 +438,10 @@ export class Limiter {
       return backend.take(key as string, cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', cost))
     }
     this.#checkTakes('take')
+    if (backend.policySet.meters !== undefined) {
+      const { own, units, tag } = this.#callOf('take', cost, 1)
+      return own.takeBy(this.#keyReader.read(key, tag), units)
+    }
     const { units, tag, tier } = takeArgumentsOf('take', cost, 1)
     const own = this.#tiers.backendOf('take', tier)
     if (this.#hasStringKeys && tag === undefined) {
@@ -402,11 +450,32 @@ export class Limiter {
     return own.takeBy(this.#keyReader.read(key, tag), units)
   }
 
+  /** The backend of a call, its checked cost and its tag. */
+  #callOf(method: string, value: unknown, min: number): { own: LimiterBackend; units: Units; tag: string | undefined } {
+    const { meters } = this.#tiers.first.policySet
+    if (meters === undefined) {
+      const { units, tag, tier } = takeArgumentsOf(method, value, min)
+      return { own: this.#tiers.backendOf(method, tier), units, tag }
+    }
+    const { cost, tag, tier } = meteredCallOf(method, value, meters)
+    const own = this.#tiers.backendOf(method, tier)
+    return { own, units: costOf(own.policySet.meters, cost, min), tag: tagOf(tag) }
+  }
+
+  /** Checks the cost of a call of a tier. */
+  #costIn(method: string): (cost: unknown, tier: unknown) => Units {
+    return (cost, tier) => costOf(this.#tiers.backendOf(method, tier).policySet.meters, cost, 1)
+  }
+
   /** Changes the state of the given parts of a key. */
   async #changeKey(method: string, key: unknown, options: unknown, operation: Operation): Promise<Applied> {
     const backend = this.#checkOpen()
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
+}
+
+function refundedUnitsOf(meters: MeterSet | undefined, units: unknown): Units {
+  return meters === undefined ? unitsOf(units) : someUnitsOf(meters, 'units', units)
 }
 
 function chargedBy(results: TakeManyResults): boolean | 'unknown' {
@@ -419,33 +488,6 @@ function chargedBy(results: TakeManyResults): boolean | 'unknown' {
   return results.some(isCharged) || (results.some(isUnknown) ? 'unknown' : false)
 }
 
-/** The operation that refunds units of a decision on a call of `cost` units, of which `kept` stay charged. */
-function refundOperationFor(
-  policySet: PolicySet,
-  decision: Decision,
-  units: number,
-  cost: number,
-  kept: number,
-): RefundOperation {
-  return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units), cost, kept }
-}
-
-function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: number): Charge {
-  const { at, policies: numbers } = decision
-  const atUs = microsOf(at)
-  const resetAtUs = policies.map(() => atUs)
-  const marks = policies.map(() => 0)
-  const used = policies.map(() => 0)
-  for (const { name, policy } of limits) {
-    marks[policy] = decision.marks?.[name] ?? 0
-    const { capacity, limit, remaining, resetAfterMs } = numbers[name] as PolicyNumbers
-    // Without remaining units a bucket may be in debt, and shows only that it is empty.
-    used[policy] = remaining > 0 ? capacity - remaining : Math.min(limit, capacity)
-    resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
-  }
-  return { units, atUs, resetAtUs, marks, used }
-}
-
 /**
  * A promise of a decision. Reading one property first tells the JavaScript engine that the object has no `then` to
  * look up, which costs 25 to 40 ns of an awaited `take`.
@@ -453,16 +495,4 @@ function chargeFor({ policies, limits }: PolicySet, decision: Decision, units: n
 function resolved(decision: Decision): Promise<Decision> {
   void decision.at
   return Promise.resolve(decision)
-}
-
-async function performRefund(backend: LimiterBackend, credit: RefundCredit, refund: RefundOperation): Promise<number> {
-  const keys = typeof credit.key === 'string' ? new Keys([credit.key], undefined) : credit.key
-  try {
-    return (await backend.execute(keys, refund)).units
-  } catch (error) {
-    if (!TollgateError.is(error) || error.charged === false) {
-      credit.release(refund.units)
-    }
-    throw error
-  }
 }

@@ -1,4 +1,5 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
+import type { Units } from '../backends/units.js'
 import { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
@@ -7,6 +8,7 @@ import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
+import { shownUnits } from './metered-units.js'
 import type { AcquireCall, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
@@ -104,7 +106,7 @@ export class PermitPool {
     currentBackend: () => LimiterBackend,
     keys: Keys,
     id: number,
-    units: number,
+    units: Units,
     waitedUs: number,
   ): Promise<{ decision: Decision; request: PermitRequest }> {
     const backend = currentBackend()
@@ -285,7 +287,9 @@ class StorePermit implements Acquired {
 
   constructor(held: HeldPermit, onRelease: () => Promise<boolean>) {
     this.decision = held.stored.decision
-    this.units = held.stored.units
+    const { units, currentBackend } = held.stored
+    // The type of the limiter tells whether it is a number.
+    this.units = (typeof units === 'number' ? units : shownUnits(currentBackend().policySet.meters, units)) as number
     this.#held = held
     this.#onRelease = onRelease
   }

@@ -1,3 +1,4 @@
+import { areSame, type Units } from '../backends/units.js'
 import { type Linked, LinkedList } from '../platform/linked-list.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { Allowed, Decision } from './decision.js'
@@ -29,7 +30,7 @@ const MAX_SURPLUS = 16
 
 export interface QueuedCall {
   readonly id: number
-  readonly units: number
+  readonly units: Units
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike | undefined
 }
@@ -38,7 +39,7 @@ interface PermitQueueCalls {
   readonly time: WaitingTime
   ask(
     id: number,
-    units: number,
+    units: Units,
     waitedUs: number,
   ): Promise<{ readonly decision: Decision; readonly request: PermitRequest }>
   /** The permit of an admitted request. */
@@ -137,9 +138,9 @@ export class PermitQueue {
   }
 
   /** Gives a permit of `units` units to the first call; returns whether that call takes as many. */
-  give(units: number, permitOf: () => Permit): boolean {
+  give(units: Units, permitOf: () => Permit): boolean {
     const { first } = this.#waiters
-    if (first === undefined || first.call.units !== units) {
+    if (first === undefined || !areSame(first.call.units, units)) {
       return false
     }
     // A request under way is for the next call then.

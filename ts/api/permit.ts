@@ -1,6 +1,8 @@
+import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
-import { optionsOf, wholeNumber } from '../input/options.js'
+import { optionsOf } from '../input/options.js'
+import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { TakeOptions } from './call-options.js'
 import type { Decision } from './decision.js'
@@ -31,19 +33,20 @@ export type PermitSignal = typeof globalThis extends {
  * The result of `acquire`; `allowed` narrows its type.
  *
  * @typeParam N - The names of the limits: `'default'` for a single policy.
+ * @typeParam M - The meters of the policies; `never` without any.
  *
  * @example
  * await using permit = await permits.acquire('model:large')
  * if (permit.allowed) await generate({ signal: permit.signal })
  */
-export type Permit<N extends string = string> =
+export type Permit<N extends string = string, M extends string = never> =
   | {
       /** `true`: units are held until they are released. */
       readonly allowed: true
       /** The decision. `refund` does not accept it: release the permit instead. */
       readonly decision: Extract<Decision<N>, { readonly allowed: true }>
-      /** The units that are held. */
-      readonly units: number
+      /** The units that are held; with meters those of each meter. */
+      readonly units: UnitsBy<M>
       /**
        * It is aborted before the permit is lost: after nine tenths of `ttl` without a successful renewal, or if
        * the store answers that the permit has expired. Pass it to the work: another caller may get the permit.
@@ -72,7 +75,7 @@ export type Permit<N extends string = string> =
 
 /** The checked arguments of a call for a permit. */
 export interface AcquireCall {
-  readonly units: number
+  readonly units: Units
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike | undefined
   readonly tag: string | undefined
@@ -80,12 +83,12 @@ export interface AcquireCall {
   readonly tier: unknown
 }
 
-/** Checks {@link AcquireOptions}. */
-export function acquireCallOf(value: unknown): AcquireCall {
+/** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */
+export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): AcquireCall {
   const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
-  const { cost = 1, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  const { cost, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
-    units: wholeNumber('INVALID_COST', 'cost', cost),
+    units: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     tag: tagOf(tag),

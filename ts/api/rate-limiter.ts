@@ -6,12 +6,14 @@ import { MemoryStore } from '../backends/memory/memory-store.js'
 import type { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import type { Duration } from '../input/duration.js'
+import type { CostOf, MeterOf, SomeUnitsBy, UnitsBy } from '../policies/cost-of.js'
 import type { Policy } from '../policies/policy.js'
 import type { Enforced, KeyOf, LimitNames, Policies, PolicyOf, TierOf, WithoutTiers } from '../policies/policy-set.js'
-import type { IfEmbedded, IfPermits, IfRates, IfReservable, IfUnits } from './availability.js'
+import type { IfEmbedded, IfPermits, IfRates, IfReservable, IfUnits, IfUnmetered } from './availability.js'
 import type { BanOptions } from './ban.js'
 import type {
   CostArguments,
+  CostOptionArguments,
   OptionArguments,
   OverrideOptions,
   TagArguments,
@@ -130,7 +132,8 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has
    * `countRefused`.
    *
-   * @param cost - The units that the call costs: a whole number from 1. Default: 1.
+   * @param cost - The units that the call costs: a whole number from 1. Default: 1. If a policy has a `meter`, options
+   * with a cost by meter: see {@link CostOf}.
    */
   readonly take: IfUnits<P, 'take', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<Decision<LimitNames<P>>>>
 
@@ -157,23 +160,28 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   readonly takeMany: IfUnits<
     P,
     'takeMany',
-    (keys: readonly KeyOf<P>[], ...cost: CostArguments<P, readonly number[]>) => Promise<Decision<LimitNames<P>>[]>
+    (keys: readonly KeyOf<P>[], ...cost: CostArguments<P, readonly CostOf<P>[]>) => Promise<Decision<LimitNames<P>>[]>
   >
 
   /**
    * Takes as many units as fit, up to `units`. Under several policies `granted` is the smallest number that
-   * one of them has room for. If none fits, the decision is that of a refused {@link take} of 1.
+   * one of them has room for. If none fits, the decision is that of a refused {@link take} of 1. Not for policies
+   * with a `meter`.
    *
    * @param units - A whole number from 1.
    */
   readonly takeUpTo: IfUnits<
     P,
     'takeUpTo',
-    (
-      key: KeyOf<P>,
-      units: number,
-      ...options: TagArguments<P>
-    ) => Promise<Decision<LimitNames<P>> & { readonly granted: number }>
+    IfUnmetered<
+      P,
+      'takeUpTo',
+      (
+        key: KeyOf<P>,
+        units: number,
+        ...options: TagArguments<P>
+      ) => Promise<Decision<LimitNames<P>> & { readonly granted: number }>
+    >
   >
 
   /** The answer that {@link take} would give, without taking anything. The cost may be 0. */
@@ -182,8 +190,8 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
   /**
    * Charges units whether or not they fit: under each policy at most what is left, even while the key is blocked.
    *
-   * @param units - A whole number from 1. Default: 1.
-   * @returns The units charged: under several policies the most that one of them charged; 0 if the store is
+   * @param units - A whole number from 1. Default: 1. With meters, units of some of them: those of the others are 0.
+   * @returns The units charged, with meters those of each meter: under several policies the most that one of them charged; 0 if the store is
    * down and no embedded share charges them.
    */
   readonly penalize: IfUnits<
@@ -191,10 +199,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     'penalize',
     (
       key: KeyOf<P>,
-      ...units: [TierOf<P>] extends [never]
+      ...units: [TierOf<P> | MeterOf<P>] extends [never]
         ? [units?: number, options?: Pick<TakeOptions, 'tag'>]
-        : [units: number, ...options: TagArguments<P>]
-    ) => Promise<number>
+        : [units: SomeUnitsBy<MeterOf<P>>, ...options: TagArguments<P>]
+    ) => Promise<UnitsBy<MeterOf<P>>>
   >
 
   /**
@@ -206,17 +214,17 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @param decision - The object returned by {@link take}, `takeSync`, {@link takeMany},
    * {@link takeUpTo} or `wait` of this limiter; or a copy, such as one from JSON, with `units` and
    * `options.key`.
-   * @param units - A whole number from 1. Default: all units of the decision that are not yet
-   * refunded. Required for a copy.
+   * @param units - A whole number from 1; with meters, units of some of them. Default: all units of the decision
+   * that are not yet refunded. Required for a copy.
    * @param options - The key of the decision. Required for a copy. Each refund of a copy counts, and a copy
    * whose `source` is not `'store'` refunds nothing.
-   * @returns The units refunded: under several policies the most that one of them refunded.
+   * @returns The units refunded, with meters those of each meter: under several policies the most that one of them refunded.
    */
   refund(
     decision: Decision<LimitNames<P>>,
-    units?: number,
+    units?: SomeUnitsBy<MeterOf<P>>,
     options?: Pick<TakeOptions, 'tag'> & { readonly key: KeyOf<P> },
-  ): Promise<number>
+  ): Promise<UnitsBy<MeterOf<P>>>
 
   /**
    * Takes units at the first time at which they fit, its *slot*, and resolves then. Rejects at once, and takes
@@ -237,7 +245,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     P,
     <R extends 'reject' | 'resolve' = 'reject'>(
       key: KeyOf<P>,
-      ...options: OptionArguments<P, WaitOptions & { readonly onTooLong?: R }>
+      ...options: CostOptionArguments<P, WaitOptions, { readonly onTooLong?: R }>
     ) => Promise<
       ([R] extends ['reject'] ? Allowed<LimitNames<P>> : Decision<LimitNames<P>>) & { readonly waitedMs: number }
     >
@@ -249,7 +257,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
-   * @param units - The estimate: a whole number from 1.
+   * @param units - The estimate: a whole number from 1, or with meters a cost by meter.
    * @returns A {@link Reservation}, also after a refusal.
    *
    * @example
@@ -264,9 +272,9 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     'reserve',
     (
       key: KeyOf<P>,
-      units: number,
+      units: CostOf<P>,
       ...options: OptionArguments<P, ReserveOptions>
-    ) => Promise<Reservation<LimitNames<P>>>
+    ) => Promise<Reservation<LimitNames<P>, MeterOf<P>>>
   >
 
   /**
@@ -282,7 +290,11 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @example
    * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
    */
-  readonly settle: IfReservable<P, 'settle', (id: string, actual?: number) => Promise<Settlement>>
+  readonly settle: IfReservable<
+    P,
+    'settle',
+    (id: string, actual?: SomeUnitsBy<MeterOf<P>>) => Promise<Settlement<MeterOf<P>>>
+  >
 
   /**
    * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
@@ -305,7 +317,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    */
   readonly acquire: IfPermits<
     P,
-    (key: KeyOf<P>, ...options: OptionArguments<P, AcquireOptions>) => Promise<Permit<LimitNames<P>>>
+    (key: KeyOf<P>, ...options: CostOptionArguments<P, AcquireOptions>) => Promise<Permit<LimitNames<P>, MeterOf<P>>>
   >
 
   /**

@@ -1,4 +1,5 @@
 import type { Charge, KnownHold } from '../backends/operation.js'
+import type { Units } from '../backends/units.js'
 import { Keys, tagOf } from '../input/keys.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Decision } from './decision.js'
@@ -23,7 +24,7 @@ const VERSION = 2
 export function encodeReservation(reservation: KnownReservation): string {
   const { keys, tier, hold, source, heldUnits, expiresAtUs, charges } = reservation
   const numbers = charges.map(({ units, atUs, resetAtUs, marks, used }) => [
-    units,
+    ...(typeof units === 'number' ? [units] : units),
     atUs,
     ...resetAtUs,
     ...marks,
@@ -44,40 +45,46 @@ export function decodeReservation(id: unknown, policySet: PolicySet): KnownReser
   return reservation
 }
 
-function read(id: string, { policies, dimensions }: PolicySet): KnownReservation | undefined {
+function read(id: string, { policies, dimensions, meters }: PolicySet): KnownReservation | undefined {
   const parts = jsonOf(id)
   if (!Array.isArray(parts) || parts.length !== 9 || parts[0] !== VERSION) {
     return undefined
   }
   const [, hold, keys, tag, tier, source, heldUnits, expiresAtUs, numbers] = parts as readonly unknown[]
   const isText = (value: unknown) => value === null || typeof value === 'string'
+  // Under policies with meters units are by policy.
+  const unitsLength = meters === undefined ? 1 : policies.length
   const isValid =
     isArrayOf(hold, isByte, HOLD_BYTES) &&
     isArrayOf(keys, (key) => typeof key === 'string', dimensions?.length ?? 1) &&
     isText(tag) &&
     isText(tier) &&
     (source === 'store' || source === 'fallback' || source === 'none') &&
-    isNumber(heldUnits) &&
+    (meters === undefined ? isNumber(heldUnits) : isArrayOf(heldUnits, isNumber, policies.length)) &&
     isNumber(expiresAtUs) &&
-    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, 3 * policies.length + 2)) &&
+    isArrayOf(numbers, (charge) => isArrayOf(charge, isNumber, unitsLength + 1 + 3 * policies.length)) &&
     numbers.length > 0 &&
     numbers.length <= MAX_CHARGES
   if (!isValid) {
     return undefined
   }
-  const charges = (numbers as readonly (readonly [number, number, ...number[]])[]).map(([units, atUs, ...rest]) => ({
-    units,
-    atUs,
-    resetAtUs: rest.slice(0, policies.length),
-    marks: rest.slice(policies.length, 2 * policies.length),
-    used: rest.slice(2 * policies.length),
-  }))
+  const charges = (numbers as readonly (readonly number[])[]).map((charge) => {
+    const units = charge.slice(0, unitsLength)
+    const [atUs = 0, ...rest] = charge.slice(unitsLength)
+    return {
+      units: meters === undefined ? (units[0] as number) : units,
+      atUs,
+      resetAtUs: rest.slice(0, policies.length),
+      marks: rest.slice(policies.length, 2 * policies.length),
+      used: rest.slice(2 * policies.length),
+    }
+  })
   return {
     hold: Uint8Array.from(hold as readonly number[]),
     keys: new Keys(keys as readonly string[], tagOf(tag ?? undefined)),
     tier: (tier ?? undefined) as string | undefined,
     source: source as Decision['source'],
-    heldUnits: heldUnits as number,
+    heldUnits: heldUnits as Units,
     expiresAtUs: expiresAtUs as number,
     charges,
   }

@@ -6,14 +6,18 @@ import type {
   RenewOperation,
   SettleOperation,
 } from '../backends/operation.js'
+import { isNone, sumOf, type Units } from '../backends/units.js'
 import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { checkCount, invalid, optionsOf } from '../input/options.js'
+import type { SomeUnitsBy, UnitsBy } from '../policies/cost-of.js'
+import type { MeterSet } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import { durationUsOf, unitsOf } from './call-options.js'
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
+import { mostByMeter, plainUnitsOf, shownUnits, someUnitsOf } from './metered-units.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
 /**
@@ -33,12 +37,13 @@ export interface ReserveOptions {
  * The result of `reserve`; `allowed` narrows its type.
  *
  * @typeParam N - The names of the limits: `'default'` for a single policy.
+ * @typeParam M - The meters of the policies; `never` without any. With meters all units are objects by meter.
  *
  * @example
  * const reservation = await limiter.reserve('customer:7', 4_000)
  * if (reservation.allowed) await reservation.commit(3_100)
  */
-export type Reservation<N extends string = string> =
+export type Reservation<N extends string = string, M extends string = never> =
   | {
       /** `true`: the units are charged, and are settled when the actual cost is known. */
       readonly allowed: true
@@ -51,7 +56,7 @@ export type Reservation<N extends string = string> =
        */
       readonly id: string
       /** The units that were charged. `extend` adds to them. */
-      readonly units: number
+      readonly units: UnitsBy<M>
       /** When it ends: epoch milliseconds by the deciding clock. `renew` and `extend` move it. */
       readonly expiresAt: number
       /**
@@ -60,22 +65,22 @@ export type Reservation<N extends string = string> =
        *
        * Rejects with `INVALID_COST`, and with the errors of every call on the store.
        *
-       * @param actual - A whole number from 0. Default: `units`.
+       * @param actual - A whole number from 0. Default: `units`, also of a meter that it leaves out.
        */
-      commit(actual?: number): Promise<Settlement>
+      commit(actual?: SomeUnitsBy<M>): Promise<Settlement<M>>
       /** Refunds all units: `commit(0)`. */
-      cancel(): Promise<Settlement>
+      cancel(): Promise<Settlement<M>>
       /**
        * Takes further units, if all of them fit, adds them to `units` and moves `expiresAt`.
        * A refusal changes nothing. Only the units of the latest 16 charges can be refunded.
        *
        * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
        *
-       * @param units - A whole number from 1.
+       * @param units - A whole number from 1. Of a meter that it leaves out: 0.
        * @param options - `ttl` is the time from now until the reservation expires: up to a day. Default: that
        * of `reserve`.
        */
-      extend(units: number, options?: Pick<ReserveOptions, 'ttl'>): Promise<Extension<N>>
+      extend(units: SomeUnitsBy<M>, options?: Pick<ReserveOptions, 'ttl'>): Promise<Extension<N, M>>
       /**
        * Moves `expiresAt` to `ttl` from now, unless it is later already. A reservation that has
        * expired stays so.
@@ -96,12 +101,12 @@ export type Reservation<N extends string = string> =
 // These two are not exported, so that the types that a program infers do not name them.
 
 /** The result of `extend`. @inline */
-type Extension<N extends string = string> =
+type Extension<N extends string = string, M extends string = never> =
   | {
       readonly extended: true
       readonly decision: Extract<Decision<N>, { readonly allowed: true }>
       /** The units of the reservation now. */
-      readonly units: number
+      readonly units: UnitsBy<M>
       /** The new time from which the reservation cannot be settled. */
       readonly expiresAt: number
     }
@@ -133,20 +138,22 @@ type Renewal =
 /**
  * The result of `commit`, `cancel` and `settle`.
  *
+ * @typeParam M - The meters of the policies; `never` without any. With meters all units are objects by meter.
+ *
  * @example
  * const settlement: Settlement = await limiter.settle(id, 3_100)
  * if (!settlement.settled) console.log(settlement.reason)
  */
-export type Settlement =
+export type Settlement<M extends string = never> =
   | {
       /** This call settled the reservation. */
       readonly settled: true
       /** The units refunded: under several policies the most under one of them. */
-      readonly refunded: number
+      readonly refunded: UnitsBy<M>
       /** The units charged in addition: under several policies the most under one of them. */
-      readonly charged: number
+      readonly charged: UnitsBy<M>
       /** The units that were used and could not be charged, because no policy had them left. */
-      readonly shortfall: number
+      readonly shortfall: UnitsBy<M>
     }
   | {
       /** This call changed nothing. */
@@ -197,9 +204,15 @@ export async function settleReservation(
   { hold, source, heldUnits, expiresAtUs, charges }: KnownReservation,
   actual: unknown,
   call: HoldCall,
+  meters: MeterSet | undefined,
 ): Promise<Settlement> {
-  const used = wholeNumber('INVALID_COST', 'actual', actual === undefined ? heldUnits : actual, 0)
-  const { decision, units, held } = await call({
+  const used = actual === undefined ? heldUnits : actualUnitsOf(meters, actual, heldUnits)
+  const {
+    decision,
+    units,
+    held,
+    moved = [],
+  } = await call({
     kind: 'settle',
     hold,
     source,
@@ -208,13 +221,42 @@ export async function settleReservation(
     actual: used,
     charges,
   })
-  if (held === undefined || held === 0) {
+  if (held === undefined || isNone(held)) {
     return { settled: false, reason: reasonAt(decision, expiresAtUs) }
   }
-  const [refunded, charged] = used < held ? [units, 0] : [0, units]
+  if (typeof used !== 'number') {
+    return meteredSettlement(meters as MeterSet, used, held as readonly number[], moved, source === 'none')
+  }
+  const plainHeld = held as number
+  const [refunded, charged] = used < plainHeld ? [units, 0] : [0, units]
   // Without a store nothing was charged, and nothing is lacking.
-  const shortfall = source === 'none' ? 0 : Math.max(0, used - held - charged)
+  const shortfall = source === 'none' ? 0 : Math.max(0, used - plainHeld - charged)
   return { settled: true, refunded, charged, shortfall }
+}
+
+function actualUnitsOf(meters: MeterSet | undefined, actual: unknown, held: Units): Units {
+  return typeof held === 'number'
+    ? plainUnitsOf('actual', actual, 0)
+    : someUnitsOf(meters as MeterSet, 'actual', actual, held)
+}
+
+/** @param moved - The units that were refunded or charged, by policy. */
+function meteredSettlement(
+  meters: MeterSet,
+  used: readonly number[],
+  held: readonly number[],
+  moved: readonly number[],
+  isUncounted: boolean,
+): Settlement {
+  const surplus = used.map((units, policy) => units - (held[policy] as number))
+  const charged = surplus.map((units, policy) => (units > 0 ? (moved[policy] ?? 0) : 0))
+  const by = (units: readonly number[]) => mostByMeter(meters, units) as never
+  return {
+    settled: true,
+    refunded: by(surplus.map((units, policy) => (units < 0 ? (moved[policy] ?? 0) : 0))),
+    charged: by(charged),
+    shortfall: by(surplus.map((units, policy) => (isUncounted ? 0 : Math.max(0, units - (charged[policy] as number))))),
+  }
 }
 
 function reasonAt({ at }: Decision, expiresAtUs: number): 'expired' | 'settled-before' {
@@ -244,7 +286,7 @@ export function reservationOf(
       return encodeReservation(handle.reservation)
     },
     get units() {
-      return handle.reservation.heldUnits
+      return handle.units
     },
     get expiresAt() {
       return handle.reservation.expiresAtUs / 1_000
@@ -255,12 +297,12 @@ export function reservationOf(
     },
     async cancel() {
       checkCount(arguments.length, 0, 'cancel takes no arguments')
-      return handle.settle(0)
+      return handle.cancel()
     },
     async extend(units, options) {
       checkCount(arguments.length, 2, 'extend takes units and an object of options')
       const { ttl } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['ttl'])
-      return handle.extend(unitsOf(units), ttl)
+      return handle.extend(units, ttl)
     },
     async renew(ttl) {
       checkCount(arguments.length, 1, 'renew takes the time until the reservation expires')
@@ -271,7 +313,8 @@ export function reservationOf(
 
 export interface ReservationCallbacks {
   readonly call: HoldCall
-  readonly chargeOf: (decision: Decision, units: number) => Charge
+  readonly chargeOf: (decision: Decision, units: Units) => Charge
+  readonly meters: MeterSet | undefined
 }
 
 /** A reservation that is settled at most once. Its calls take effect in the order of the calls. */
@@ -293,18 +336,31 @@ class ReservationHandle {
     return this.#reservation
   }
 
+  get units(): number {
+    // The type of the limiter tells whether it is a number.
+    return shownUnits(this.#callbacks.meters, this.#reservation.heldUnits) as number
+  }
+
+  cancel(): Promise<Settlement> {
+    const { meters } = this.#callbacks
+    return this.settle(meters === undefined ? 0 : Object.fromEntries(meters.names.map((name) => [name, 0])))
+  }
+
   settle(actual: unknown): Promise<Settlement> {
     return this.#inTurn(async () => {
       if (this.#isSettled) {
         return SETTLED_BEFORE
       }
-      const settlement = await settleReservation(this.#reservation, actual, this.#callbacks.call)
+      const { call, meters } = this.#callbacks
+      const settlement = await settleReservation(this.#reservation, actual, call, meters)
       this.#isSettled = settlement.settled || settlement.reason === 'settled-before'
       return settlement
     })
   }
 
-  async extend(units: number, ttl: unknown): Promise<Extension> {
+  async extend(given: unknown, ttl: unknown): Promise<Extension> {
+    const { meters } = this.#callbacks
+    const units = meters === undefined ? unitsOf(given) : someUnitsOf(meters, 'units', given)
     const durationUs = this.#durationFor('extend', ttl)
     return this.#inTurn(() => (this.#isSettled ? NOT_EXTENDED : this.#extend(units, durationUs)))
   }
@@ -324,11 +380,11 @@ class ReservationHandle {
     return { renewed: true, expiresAt: this.#reservation.expiresAtUs / 1_000 }
   }
 
-  async #extend(units: number, durationUs: number): Promise<Extension> {
+  async #extend(units: Units, durationUs: number): Promise<Extension> {
     const { expiresAtUs } = this.#reservation
     const result = await this.#callbacks.call({ kind: 'extend', ...this.#known, units, durationUs })
     const { decision, held } = result
-    if (held === 0) {
+    if (held !== undefined && isNone(held)) {
       return { extended: false, reason: reasonAt(decision, expiresAtUs) }
     }
     if (!decision.allowed) {
@@ -337,12 +393,11 @@ class ReservationHandle {
     const { heldUnits, charges } = this.#reservation
     this.#reservation = {
       ...this.#reservation,
-      heldUnits: heldUnits + units,
+      heldUnits: sumOf(heldUnits, units),
       charges: [...charges, this.#callbacks.chargeOf(decision, units)].slice(-MAX_CHARGES),
     }
     this.#setExpiry(microsOf(decision.at) + durationUs)
-    const { heldUnits: total, expiresAtUs: end } = this.#reservation
-    return { extended: true, decision, units: total, expiresAt: end / 1_000 }
+    return { extended: true, decision, units: this.units, expiresAt: this.#reservation.expiresAtUs / 1_000 }
   }
 
   get #known(): KnownHold {

@@ -4,7 +4,7 @@ import type { Keys } from '../input/keys.js'
 import { type Linked, LinkedList } from '../platform/linked-list.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import { withMetadata } from './decision-metadata.js'
+import { withUnits } from './decision-metadata.js'
 import { TollgateError } from './error.js'
 import { type AbortSignalLike, type WaitCall, type WaitedOrRefused, waitTooLongError } from './wait.js'
 
@@ -104,7 +104,7 @@ export class ScheduledWaits {
   ): void {
     const { call } = wait
     const answer: WaitedOrRefused = { ...decision, waitedMs: waitUs / 1_000 }
-    withMetadata(answer, currentBackend().origin, keys, call.cost)
+    withUnits(answer, currentBackend().origin, keys, call.cost)
     const until = this.#time.now() + answer.waitedMs
     const name = waitUs > 0 ? JSON.stringify([keys.keys, keys.tag, call.tier, call.cost]) : ''
     const slot: Slot = { answer, until, name, currentBackend, keys, charges, sequence: this.#responseCount++ }

@@ -1,6 +1,7 @@
+import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
-import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { invalid, optionsOf, shown } from '../input/options.js'
 import { shortDuration } from '../input/policy-text.js'
 import type { FixedWindowPolicy } from '../policies/fixed-window.js'
 import type { Policy } from '../policies/policy.js'
@@ -49,12 +50,15 @@ export type WaitedOrRefused = Decision & { readonly waitedMs: number }
 
 /** A limiter that can wait, as only its type tells. */
 export interface WaitingLimiter {
-  wait(key: unknown, options: WaitOptions & { readonly tier?: string | undefined }): Promise<WaitedOrRefused>
+  wait(
+    key: unknown,
+    options: Omit<WaitOptions, 'cost'> & { readonly cost?: unknown; readonly tier?: string | undefined },
+  ): Promise<WaitedOrRefused>
 }
 
 /** The checked arguments of a wait. */
 export interface WaitCall {
-  readonly cost: number
+  readonly cost: Units
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike | undefined
   /** Whether a refusal resolves the promise. */
@@ -66,16 +70,16 @@ export interface WaitCall {
 
 const DEFAULT_WAIT_MS = 30_000
 
-/** Checks {@link WaitOptions}. */
-export function waitCallOf(value: unknown): WaitCall {
+/** Checks {@link WaitOptions}. @param costIn - Checks the cost of a call of a tier. */
+export function waitCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): WaitCall {
   const names = ['cost', 'maxWait', 'onTooLong', 'signal', 'tag', 'tier'] as const
   const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
-  const { cost = 1, maxWait = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
+  const { cost, maxWait = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
   if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
     throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)
   }
   return {
-    cost: wholeNumber('INVALID_COST', 'cost', cost),
+    cost: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     resolvesRefusal: onTooLong === 'resolve',
@@ -96,8 +100,10 @@ function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxW
     return "the store is down, and onStoreFailure schedules no slot for this call; try again later, or use onTooLong: 'resolve'"
   }
   switch (decision.status) {
-    case 'impossible':
-      return `a cost of ${cost} never fits${under}: the largest cost is ${capacity}; lower the cost or raise the limit`
+    case 'impossible': {
+      const given = typeof cost === 'number' ? `a cost of ${cost}` : 'the cost'
+      return `${given} never fits${under}: the largest cost is ${capacity}; lower the cost or raise the limit`
+    }
     case 'blocked': {
       const until = durationText(decision.retryAfterMs)
       return `the key is blocked${under}, and wait does not wait for the end of a block; try again in ${until}, or use onTooLong: 'resolve'`

@@ -5,6 +5,7 @@ import { realTime, type WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Engine } from './engine.js'
 import type { Operation, OperationResult, ScheduledReservation } from './operation.js'
+import type { Units } from './units.js'
 
 /**
  * One limiter's keys on one store: the operations that a limiter calls. On the embedded store it is a
@@ -31,13 +32,13 @@ export interface LimiterBackend {
   readonly isDown: boolean
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
   take(key: string, cost: number): Decision | Promise<Decision>
-  /** {@link take} for several keys that are decided together, or with a tag. */
-  takeBy(keys: Keys, cost: number): Decision | Promise<Decision>
+  /** {@link take} for several keys that are decided together, with a tag, or with a cost for each policy. */
+  takeBy(keys: Keys, cost: Units): Decision | Promise<Decision>
   /** {@link take} for several keys, each decided separately, in order. */
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults | Promise<TakeManyResults>
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
   /** Takes units in advance, for the first time at which all policies admit them. The policies are rates. */
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
   /**
    * Opens a limiter on the same keys whose policies have other numbers.
    *
@@ -68,12 +69,12 @@ export interface LeasesHeld {
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
 /** Takes units for several keys, each separately. */
-export async function takeEach<K>(
+export async function takeEach<K, C extends Units>(
   keys: readonly K[],
-  costs: readonly number[],
-  take: (key: K, cost: number) => Decision | Promise<Decision>,
+  costs: readonly C[],
+  take: (key: K, cost: C) => Decision | Promise<Decision>,
 ): Promise<TakeManyResults> {
-  const calls = await Promise.allSettled(keys.map(async (key, index) => take(key, costs[index] as number)))
+  const calls = await Promise.allSettled(keys.map(async (key, index) => take(key, costs[index] as C)))
   return calls.map((call) => (call.status === 'fulfilled' ? call.value : (call.reason as TollgateError)))
 }
 

@@ -1,7 +1,12 @@
 import type { Decision, PolicyNumbers } from '../api/decision.js'
 import { type Block, withBlocks } from './blocks.js'
 import { decisionOf, numbersOf } from './decision-of.js'
-import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
+import {
+  type EngineOperation,
+  type OperationResult,
+  SCHEDULED_CHARGE_LENGTH,
+  type ScheduledReservation,
+} from './operation.js'
 import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.js'
 
 /**
@@ -13,7 +18,8 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.j
  * reset after, capacity, next after. If the code has
  * {@link BLOCKED_OFFSET}, two doubles follow for each limit: the number of the ban's length or 0, and the
  * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
- * follow.
+ * follow. If the units of an operation were by policy, those that it moved and those of its hold follow,
+ * one for each policy.
  */
 const LIMIT_LENGTH = 6
 
@@ -95,11 +101,16 @@ function blocksAt(responses: Float64Array, start: number, names: readonly string
   return blocks
 }
 
-/** The result of an operation at `start` of `responses`; `undefined` for a failure. */
+/**
+ * The result of an operation at `start` of `responses`; `undefined` for a failure.
+ *
+ * @param metered - The kind of the operation if its units were by policy.
+ */
 export function operationResultAt(
   responses: Float64Array,
   start: number,
   names: readonly string[],
+  metered?: MeteredKind,
 ): OperationResult | undefined {
   const decision = multiLimitDecisionAt(responses, start, names)
   if (decision === undefined) {
@@ -109,7 +120,37 @@ export function operationResultAt(
   const isBlocked = (responses[start] as number) >= MULTI_LIMIT_OFFSET + BLOCKED_OFFSET
   const limitLength = LIMIT_LENGTH + (isBlocked ? BLOCK_LENGTH : 0)
   const heldAt = start + (responses[start + 2] as number) + names.length * limitLength
-  return { decision, units: responses[start + 4] as number, held: responses[heldAt] as number }
+  const units = responses[start + 4] as number
+  const held = responses[heldAt] as number
+  return metered === undefined
+    ? { decision, units, held }
+    : { decision, units, ...unitsByPolicyAt(responses, heldAt, metered) }
+}
+
+/** The kind of an operation whose units are by policy, and the number of policies. */
+export interface MeteredKind {
+  readonly kind: EngineOperation['kind']
+  readonly policies: number
+}
+
+/** The moved units and those of the hold after the limits' numbers: one number for each policy. */
+function unitsByPolicyAt(
+  responses: Float64Array,
+  start: number,
+  { kind, policies }: MeteredKind,
+): Pick<OperationResult, 'moved' | 'held'> {
+  const at = (place: number) => [...responses.subarray(place, place + policies)]
+  switch (kind) {
+    case 'penalize':
+    case 'refund':
+      return { moved: at(start) }
+    case 'settle':
+      return { moved: at(start), held: at(start + policies) }
+    case 'extend':
+      return { held: at(start) }
+    default:
+      return {}
+  }
 }
 
 /** The scheduled reservation at `start`; `undefined` for a failure. Its charges follow the limits' numbers. */

@@ -1,11 +1,14 @@
 import type { Applied, Decision } from '../api/decision.js'
 import type { Keys } from '../input/keys.js'
 import type { Policy } from '../policies/policy.js'
+import { OPERATION_CODES } from './protocol.js'
+import { listOf, type Units } from './units.js'
 
 /** An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds. */
 export type Operation =
-  | { readonly kind: 'peek'; readonly cost: number }
-  | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
+  | { readonly kind: 'peek'; readonly cost: Units }
+  | { readonly kind: 'takeUpTo'; readonly units: number }
+  | { readonly kind: 'penalize'; readonly units: Units }
   | RefundOperation
   | CancelScheduled
   | HoldOperation
@@ -17,7 +20,7 @@ export type Operation =
 
 /** The units of an earlier call, and the times that a refund needs. */
 export interface Charge {
-  readonly units: number
+  readonly units: Units
   /** The time of the decision on that call. */
   readonly atUs: number
   /** The reset time of the key in that decision, by policy. */
@@ -34,9 +37,9 @@ export interface RefundOperation extends Charge {
   /** The origin of the decision that took them. */
   readonly source: Decision['source']
   /** The units of the call; fewer if that is unknown. */
-  readonly cost: number
+  readonly cost: Units
   /** The units of the call that stay charged; fewer if that is unknown. */
-  readonly kept: number
+  readonly kept: Units
 }
 
 /** Cancels scheduled slots, unless a later slot is scheduled. The result has 1 unit if the slots were cancelled. */
@@ -60,7 +63,7 @@ export type HoldOperation = ReserveOperation | ExtendOperation | SettleOperation
 export interface ReserveOperation {
   readonly kind: 'reserve'
   readonly hold: Uint8Array
-  readonly units: number
+  readonly units: Units
   /** The time until the hold expires. */
   readonly durationUs: number
 }
@@ -71,7 +74,7 @@ export interface KnownHold {
   /** The origin of the decision that made it. */
   readonly source: Decision['source']
   /** The units that were charged. */
-  readonly heldUnits: number
+  readonly heldUnits: Units
   /** The end before the operation. */
   readonly expiresAtUs: number
 }
@@ -79,14 +82,14 @@ export interface KnownHold {
 /** Takes further units under a hold, and renews it. */
 export interface ExtendOperation extends KnownHold {
   readonly kind: 'extend'
-  readonly units: number
+  readonly units: Units
   readonly durationUs: number
 }
 
 /** Settles a reservation: refunds surplus units, or charges missing ones. */
 export interface SettleOperation extends KnownHold {
   readonly kind: 'settle'
-  readonly actual: number
+  readonly actual: Units
   /** The charges of the reservation, in their order. */
   readonly charges: readonly Charge[]
 }
@@ -101,7 +104,7 @@ export interface RenewOperation extends KnownHold {
 /** Takes units with a permit: see `src/algorithm/concurrency/mod.rs`. */
 export interface AcquireOperation {
   readonly kind: 'acquire'
-  readonly units: number
+  readonly units: Units
   /** The id of the permit: a random whole number from 1 to 2^53 - 1. */
   readonly permit: number
   /** The time for which the call has waited; -1 if it does not wait. */
@@ -119,18 +122,18 @@ export interface PermitOperation {
 /** An operation of the engine: also one that takes units at once or at a later slot. */
 export type EngineOperation =
   | Operation
-  | { readonly kind: 'take'; readonly cost: number }
-  | { readonly kind: 'schedule'; readonly cost: number; readonly maxWaitUs: number }
+  | { readonly kind: 'take'; readonly cost: Units }
+  | { readonly kind: 'schedule'; readonly cost: Units; readonly maxWaitUs: number }
 
 /** The numbers of an operation for the engine: `read` in `src/abi/operation.rs` reads them. */
 export function numbersOf(operation: EngineOperation): ArrayLike<number> {
   switch (operation.kind) {
     case 'take':
     case 'peek':
-      return [operation.cost]
+      return counted(operation.cost)
     case 'takeUpTo':
     case 'penalize':
-      return [operation.units]
+      return counted(operation.units)
     case 'block':
     case 'override':
       return [operation.durationUs]
@@ -138,26 +141,54 @@ export function numbersOf(operation: EngineOperation): ArrayLike<number> {
     case 'renewPermit':
       return [operation.permit]
     case 'refund':
-      return [operation.units, operation.cost, operation.kept, ...chargeNumbersOf(operation)]
+      return [
+        ...counted(operation.units),
+        ...listOf(operation.cost),
+        ...listOf(operation.kept),
+        ...chargeNumbersOf(operation),
+      ]
     case 'schedule':
-      return [operation.cost, operation.maxWaitUs]
+      return [...counted(operation.cost), operation.maxWaitUs]
     case 'cancelScheduled':
       return operation.charges
     case 'acquire':
-      return [operation.units, operation.permit, operation.waitedUs]
+      return [...counted(operation.units), operation.permit, operation.waitedUs]
     case 'reserve':
     case 'extend':
-      return [...operation.hold, operation.units, operation.durationUs]
+      return [...operation.hold, ...counted(operation.units), operation.durationUs]
     case 'renew':
       return [...operation.hold, operation.durationUs]
     case 'settle': {
       const { hold, actual, charges } = operation
-      const numbers = charges.flatMap((charge) => [charge.units, ...chargeNumbersOf(charge)])
-      return [...hold, actual, charges[0]?.resetAtUs.length ?? 0, ...numbers]
+      const numbers = charges.flatMap((charge) => [...listOf(charge.units), ...chargeNumbersOf(charge)])
+      return [...hold, ...counted(actual), charges[0]?.resetAtUs.length ?? 0, ...numbers]
     }
     default:
       return []
   }
+}
+
+/** The code of an operation for the engine. */
+export function codeOf(operation: EngineOperation): number {
+  const code = OPERATION_CODES[operation.kind]
+  return isMetered(operation) ? code + OPERATION_CODES.metered : code
+}
+
+/** Whether the units of an operation are by policy. */
+export function isMetered(operation: EngineOperation): boolean {
+  return typeof unitsOf(operation) === 'object'
+}
+
+function unitsOf(operation: EngineOperation): Units | undefined {
+  if (operation.kind === 'settle') {
+    return operation.actual
+  }
+  return 'cost' in operation ? operation.cost : 'units' in operation ? operation.units : undefined
+}
+
+/** Units for the engine: before those by policy is their number. */
+function counted(units: Units): readonly number[] {
+  return typeof units === 'number' ? [units] : [units.length, ...units]
 }
 
 function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {
@@ -169,10 +200,12 @@ function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {
 export interface OperationResult {
   /** The state of the key after the operation. For operations that take units, the decision. */
   readonly decision: Decision
-  /** The units taken, charged or refunded: the most under any policy. */
+  /** The units taken, charged or refunded: the most under any policy. If they were by policy: 1 if any was taken. */
   readonly units: number
+  /** The units charged or refunded by policy, if those of the operation were by policy. */
+  readonly moved?: readonly number[]
   /** The units of the hold: after `extend`, before `settle`; 0 without a hold. */
-  readonly held?: number
+  readonly held?: Units
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
   /** When a fallback decided an `acquire`, by {@link Engine.elapsedMs}: perhaps long after the call was made. */

@@ -23,6 +23,7 @@ export const ATTRIBUTES = {
   policy: 'tollgate.policy',
   status: 'tollgate.status',
   source: 'tollgate.source',
+  meter: 'tollgate.meter',
   store: 'tollgate.store',
   storeKind: 'tollgate.store.kind',
   client: 'tollgate.client',
@@ -57,6 +58,7 @@ export class CallRecorder {
   readonly #decisions: Counter
   readonly #errors: Counter
   readonly #duration: Histogram
+  readonly #units: Counter
   /** The attributes of decisions by source, status and policy. A lookup is faster than a new object. */
   readonly #attributes = new Map<string, Attributes>()
 
@@ -69,6 +71,10 @@ export class CallRecorder {
     this.#errors = meter.createCounter('tollgate.errors', {
       description: 'Calls that take units and failed, so that there was no decision.',
       unit: '{error}',
+    })
+    this.#units = meter.createCounter('tollgate.units', {
+      description: 'Units of admitted calls, by meter.',
+      unit: '{unit}',
     })
     this.#duration = meter.createHistogram('tollgate.decision.duration', {
       description: 'How long callers waited for a decision or a failure.',
@@ -84,6 +90,11 @@ export class CallRecorder {
     if (millis !== undefined) {
       this.#duration.record(millis / 1_000, attributes)
     }
+  }
+
+  /** @param of - What the units are. */
+  recordUnits(of: string, units: number): void {
+    this.#units.add(units, { [ATTRIBUTES.limiter]: this.#name, [ATTRIBUTES.meter]: of })
   }
 
   recordError(error: unknown, millis: number | undefined): void {

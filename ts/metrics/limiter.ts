@@ -6,6 +6,7 @@ import type { Reservation } from '../api/reservation.js'
 import type { WaitedOrRefused } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
 import { ATTRIBUTES, CallRecorder, type InstrumentOptions, optionsFor } from './instruments.js'
+import { recordUnits } from './units.js'
 
 /** What every limiter has, whatever its policies. */
 type AnyRateLimiter = Pick<RateLimiter, 'storeKind' | 'close'> & { readonly take: unknown }
@@ -34,6 +35,8 @@ interface RecordedMethods {
  *   that rejects with `WAIT_TOO_LONG` counts as a decision.
  * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or the error: the time
  *   that the caller waited. Not recorded for `wait` and `acquire`, which wait for a slot or a permit.
+ * - `tollgate.units`, a counter of the units of admitted calls by meter, with `tollgate.limiter` and `tollgate.meter`.
+ *   Recorded only if policies of the limiter have a `meter`.
  * - `tollgate.limiters`, an up-down counter of the instrumented limiters, with `tollgate.limiter` and
  *   `tollgate.store.kind`: `embedded` or `redis`.
  *
@@ -55,7 +58,9 @@ export function instrument<L extends AnyRateLimiter>(limiter: L, options: Instru
     unit: '{limiter}',
   })
   limiters.add(1, { [ATTRIBUTES.limiter]: name, [ATTRIBUTES.storeKind]: limiter.storeKind })
-  const recorded = recordedMethodsOf(new CallRecorder(name, meter), limiter as unknown as RecordedMethods)
+  const recorder = new CallRecorder(name, meter)
+  const recorded = recordedMethodsOf(recorder, limiter as unknown as RecordedMethods)
+  recordUnits(recorded, limiter as unknown as RateLimiter, (of, units) => recorder.recordUnits(of, units))
   const own = { ...delegated(limiter), ...Object.getOwnPropertyDescriptors(recorded) }
   // The prototype is that of the limiter, for `instanceof`. The object has all members itself: those of the prototype
   // need private fields that only the limiter has.

@@ -9,7 +9,7 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { closeSignal, isClientGone, isReset } from './shared/node-client.js'
 import { applyOutcome, currentReadBarrier, forwardedIn } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, CostRequired, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 import { errorForFramework } from './shared/store-failure.js'
@@ -29,7 +29,14 @@ declare global {
 type ExpressArgs = [request: Request, response: Response]
 
 /** The options of {@link rateLimit}. */
-export type ExpressRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, ExpressArgs> &
+export type ExpressRateLimitOptions<K = string, N extends string = string, U = number> = RateLimitOptions<
+  K,
+  N,
+  ExpressArgs,
+  never,
+  U
+> &
+  CostRequired<U> &
   KeyOrAddress<K, ExpressArgs> & {
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (
@@ -64,7 +71,7 @@ const ADAPTER: FrameworkAdapter<ExpressArgs> = {
  * @example
  * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
  */
-export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<K, N>): RequestHandler {
+export function rateLimit<K, N extends string, U = number>(options: ExpressRateLimitOptions<K, N, U>): RequestHandler {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options

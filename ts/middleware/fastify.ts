@@ -11,7 +11,7 @@ import { attachDecision } from './shared/attach.js'
 import { mergedOptions } from './shared/merged-options.js'
 import { closeSignal, isClientGone, isReset, onEnd } from './shared/node-client.js'
 import { applyOutcome, currentReadBarrier, forwardedIn, replyHeaders } from './shared/node-response.js'
-import type { Awaitable, KeyFunction, KeyOrAddress, RateLimitOptions } from './shared/options.js'
+import type { AnyCost, Awaitable, CostRequired, KeyFunction, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 import { errorForFramework } from './shared/store-failure.js'
@@ -34,7 +34,14 @@ declare module 'fastify' {
 type FastifyArgs = [request: FastifyRequest, reply: FastifyReply]
 
 /** The options of {@link rateLimit}. */
-export type FastifyRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, FastifyArgs> &
+export type FastifyRateLimitOptions<K = string, N extends string = string, U = number> = RateLimitOptions<
+  K,
+  N,
+  FastifyArgs,
+  never,
+  U
+> &
+  CostRequired<U> &
   KeyOrAddress<K, FastifyArgs> & {
     /** Answers a refused request, in place of `statusCode` and `message`. Without a reply, the request continues. */
     readonly handler?: (request: FastifyRequest, reply: FastifyReply, decision: NotAllowed<N>) => Awaitable<unknown>
@@ -47,12 +54,12 @@ export type FastifyRateLimitOptions<K = string, N extends string = string> = Rat
 
 /** The options of the plugin: those of {@link rateLimit}, for limiters with keys of any type. */
 export type FastifyPluginOptions =
-  | FastifyRateLimitOptions
-  | FastifyRateLimitOptions<{ readonly [part: string]: string }>
+  | FastifyRateLimitOptions<string, string, AnyCost>
+  | FastifyRateLimitOptions<{ readonly [part: string]: string }, string, AnyCost>
 
 /** The options of a route, as `config.rateLimit`. Without a `limiter`, the plugin's limiter decides. */
 export type FastifyRouteOptions = Partial<
-  RateLimitOptions<FastifyKey, string, FastifyArgs> &
+  RateLimitOptions<FastifyKey, string, FastifyArgs, never, AnyCost> &
     Pick<FastifyRateLimitOptions, 'handler' | 'onError'> & {
       /** Makes the key of a request. Default: the plugin's function. */
       readonly key: KeyFunction<FastifyKey, FastifyArgs>
@@ -85,7 +92,9 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
  * @example
  * app.post('/login', { preHandler: rateLimit({ limiter, key: ({ body }) => body.account }) }, login)
  */
-export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<K, N>): FastifyRateLimitHook {
+export function rateLimit<K, N extends string, U = number>(
+  options: FastifyRateLimitOptions<K, N, U>,
+): FastifyRateLimitHook {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options

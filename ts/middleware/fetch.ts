@@ -7,7 +7,7 @@ import type { Decision, NotAllowed } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import type { Awaitable, KeyRequired, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
@@ -30,7 +30,9 @@ export type FetchRateLimitOptions<
   N extends string = string,
   Rest extends unknown[] = unknown[],
   P extends string = 'rateLimit',
-> = RateLimitOptions<K, N, FetchArgs<Rest>, Response> &
+  U = number,
+> = RateLimitOptions<K, N, FetchArgs<Rest>, Response, U> &
+  CostRequired<U> &
   KeyRequired<K, FetchArgs<Rest>> & {
     readonly requestProperty?: P
     /** Answers a refused request, in place of `statusCode` and `message`. */
@@ -57,9 +59,15 @@ const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
  * @example
  * export default { fetch: withRateLimit(handler, { limiter, key: (request) => userOf(request) }) }
  */
-export function withRateLimit<K, N extends string, Rest extends unknown[] = [], P extends string = 'rateLimit'>(
+export function withRateLimit<
+  K,
+  N extends string,
+  Rest extends unknown[] = [],
+  P extends string = 'rateLimit',
+  U = number,
+>(
   handler: (request: LimitedRequest<N, P>, ...rest: Rest) => Awaitable<Response>,
-  options: FetchRateLimitOptions<K, N, Rest, P>,
+  options: FetchRateLimitOptions<K, N, Rest, P, U>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const rule = 'withRateLimit takes a handler and an object of options'
   const advice = 'write withRateLimit(handler, { limiter, key })'

@@ -87,7 +87,9 @@ export interface ApolloPlugin {
  * createYoga({ schema, plugins: [useRateLimit({ limiter, key: ({ context }) => context.userId, cost: complexityOf })]
  * })
  */
-export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOptions<K, N, C>): EnvelopPlugin {
+export function useRateLimit<K, N extends string, C, U = number>(
+  options: GraphqlRateLimitOptions<K, N, C, U>,
+): EnvelopPlugin {
   checkCount(arguments.length, 1, 'useRateLimit takes an object of options')
   const limiter = new OperationLimiter('useRateLimit', options, (headers) => Object.fromEntries(headers))
   const check = async (payload: EnvelopPayload) => {
@@ -117,7 +119,9 @@ export function useRateLimit<K, N extends string, C>(options: GraphqlRateLimitOp
  * new ApolloServer({ schema, plugins: [rateLimitPlugin({ limiter, key: ({ context }) => context.userId, cost:
  * complexityOf })] })
  */
-export function rateLimitPlugin<K, N extends string, C>(options: GraphqlRateLimitOptions<K, N, C>): ApolloPlugin {
+export function rateLimitPlugin<K, N extends string, C, U = number>(
+  options: GraphqlRateLimitOptions<K, N, C, U>,
+): ApolloPlugin {
   checkCount(arguments.length, 1, 'rateLimitPlugin takes an object of options')
   const limiter = new OperationLimiter('rateLimitPlugin', options, (headers) => headers)
   return {

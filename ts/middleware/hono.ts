@@ -7,7 +7,7 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision, NotAllowed } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
-import type { Awaitable, KeyRequired, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
@@ -23,7 +23,9 @@ export type HonoRateLimitOptions<
   K = string,
   N extends string = string,
   P extends string = 'rateLimit',
-> = RateLimitOptions<K, N, HonoArgs, Response> &
+  U = number,
+> = RateLimitOptions<K, N, HonoArgs, Response, U> &
+  CostRequired<U> &
   KeyRequired<K, HonoArgs> & {
     readonly requestProperty?: P
     /** Answers a refused request, in place of `statusCode` and `message`. */
@@ -55,8 +57,8 @@ const ADAPTER: FrameworkAdapter<HonoArgs> = {
  * @example
  * app.use(rateLimit({ limiter, key: (c) => ipKey(getConnInfo(c).remote.address) }))
  */
-export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
-  options: HonoRateLimitOptions<K, N, P>,
+export function rateLimit<K, N extends string, P extends string = 'rateLimit', U = number>(
+  options: HonoRateLimitOptions<K, N, P, U>,
 ): MiddlewareHandler<{ Variables: { [Name in P]?: Decision<N> } }> {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)

@@ -10,7 +10,7 @@ import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { closeSignal, isClientGone, isReset } from './shared/node-client.js'
 import { applyOutcome, currentReadBarrier, forwardedIn } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, CostRequired, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
 import { errorForFramework } from './shared/store-failure.js'
@@ -28,7 +28,14 @@ declare module 'koa' {
 type KoaArgs = [context: Context]
 
 /** The options of {@link rateLimit}. The decision is stored in `ctx.state`. */
-export type KoaRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, KoaArgs> &
+export type KoaRateLimitOptions<K = string, N extends string = string, U = number> = RateLimitOptions<
+  K,
+  N,
+  KoaArgs,
+  never,
+  U
+> &
+  CostRequired<U> &
   KeyOrAddress<K, KoaArgs> & {
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<unknown>
@@ -59,7 +66,7 @@ const ADAPTER: FrameworkAdapter<KoaArgs> = {
  * @example
  * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
  */
-export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N>): Middleware {
+export function rateLimit<K, N extends string, U = number>(options: KoaRateLimitOptions<K, N, U>): Middleware {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options

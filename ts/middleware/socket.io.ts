@@ -8,7 +8,7 @@ import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
 import { connectionSignal, isReset } from './shared/node-client.js'
-import type { Awaitable, KeyOrAddress, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, CostRequired, KeyOrAddress, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, type RequestOutcome } from './shared/request-limiter.js'
 import { CLIENT_GONE, messageText, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
@@ -46,10 +46,11 @@ export interface SocketConnection {
 export type SocketEvent = [name: string, ...values: unknown[]]
 
 /** The options of both functions, for the arguments `A` of users' functions. */
-export type SocketOptions<K, N extends string, A extends readonly unknown[]> = Omit<
-  RateLimitOptions<K, N, A, never>,
+export type SocketOptions<K, N extends string, A extends readonly unknown[], U = number> = Omit<
+  RateLimitOptions<K, N, A, never, U>,
   'headers' | 'problemDetails' | 'refundWhen'
 > &
+  CostRequired<U> &
   KeyOrAddress<K, A> & {
     /**
      * Called if no decision could be made. Throws, or returns nothing to let the connection or the event pass. Default:
@@ -64,14 +65,16 @@ export type ConnectionLimitOptions<
   K = string,
   N extends string = string,
   S extends SocketLike = SocketLike,
-> = SocketOptions<K, N, [socket: S]>
+  U = number,
+> = SocketOptions<K, N, [socket: S], U>
 
 /** The options of {@link limitEvents}. The arguments of its functions are the socket and the event. */
-export type EventLimitOptions<K = string, N extends string = string, S extends SocketLike = SocketLike> = SocketOptions<
-  K,
-  N,
-  [socket: S, event: SocketEvent]
-> & {
+export type EventLimitOptions<
+  K = string,
+  N extends string = string,
+  S extends SocketLike = SocketLike,
+  U = number,
+> = SocketOptions<K, N, [socket: S, event: SocketEvent], U> & {
   /** Answers a refused event, in place of the error and the acknowledgement. */
   readonly handler?: (socket: S, event: SocketEvent, decision: NotAllowed<N>) => Awaitable<void>
 }
@@ -120,8 +123,8 @@ const EVENTS: FrameworkAdapter<[socket: SocketLike, event: SocketEvent]> = {
  * @example
  * io.use(limitConnections({ limiter }))
  */
-export function limitConnections<K, N extends string, S extends SocketLike = SocketLike>(
-  options: ConnectionLimitOptions<K, N, S>,
+export function limitConnections<K, N extends string, S extends SocketLike = SocketLike, U = number>(
+  options: ConnectionLimitOptions<K, N, S, U>,
 ): (socket: S, next: (error?: Error) => void) => void {
   checkCount(arguments.length, 1, 'limitConnections takes an object of options', 'write limitConnections({ limiter })')
   const requestLimiter = limiterOf('limitConnections', options, ABSENT, CONNECTIONS)
@@ -147,8 +150,8 @@ export function limitConnections<K, N extends string, S extends SocketLike = Soc
  * @example
  * io.on('connection', limitEvents({ limiter }))
  */
-export function limitEvents<K, N extends string, S extends SocketLike = SocketLike>(
-  options: EventLimitOptions<K, N, S>,
+export function limitEvents<K, N extends string, S extends SocketLike = SocketLike, U = number>(
+  options: EventLimitOptions<K, N, S, U>,
 ): (socket: S) => void {
   checkCount(arguments.length, 1, 'limitEvents takes an object of options', 'write limitEvents({ limiter })')
   const requestLimiter = limiterOf('limitEvents', options, ABSENT.slice(0, -1), EVENTS)

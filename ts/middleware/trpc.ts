@@ -8,7 +8,7 @@ import { getHTTPStatusCodeFromError } from '@trpc/server/http'
 import type { Decision, NotAllowed } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { isReplaceable } from './shared/attach.js'
-import type { KeyRequired } from './shared/options.js'
+import type { CostRequired, KeyRequired } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, messageText, refusalCodeOf } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
@@ -22,11 +22,14 @@ export type { MessageRateLimitOptions } from './shared/without-http.js'
 export type TrpcCall<C, M, O, I> = Omit<Parameters<TRPCMiddlewareFunction<C, M, O, unknown, I>>[0], 'next'>
 
 /** The options of {@link rateLimit}. `key` is required, because tRPC itself does not know the client's address. */
-export type TrpcRateLimitOptions<K, N extends string, R, P extends string = 'rateLimit'> = MessageRateLimitOptions<
+export type TrpcRateLimitOptions<
   K,
-  N,
-  [call: R]
-> &
+  N extends string,
+  R,
+  P extends string = 'rateLimit',
+  U = number,
+> = MessageRateLimitOptions<K, N, [call: R], U> &
+  CostRequired<U> &
   KeyRequired<K, [call: R]> & {
     /** The name of the context's property that holds the decision. Default: `'rateLimit'`. */
     readonly requestProperty?: P
@@ -80,8 +83,8 @@ const ADAPTER: FrameworkAdapter<[call: AnyCall]> = {
  * @example
  * const limited = t.procedure.use(rateLimit({ limiter, key: ({ ctx }) => ctx.userId }))
  */
-export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'rateLimit'>(
-  options: TrpcRateLimitOptions<K, N, TrpcCall<C, M, O, I>, P>,
+export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'rateLimit', U = number>(
+  options: TrpcRateLimitOptions<K, N, TrpcCall<C, M, O, I>, P, U>,
 ): TRPCMiddlewareFunction<C, M, O, { [Name in P]?: Decision<N> }, I> {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter, key })')
   const fact = 'a refusal is a TRPCError with code TOO_MANY_REQUESTS'

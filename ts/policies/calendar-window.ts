@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOf } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /** The named calendar windows. A week begins on Monday (ISO 8601). @inline */
 type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
@@ -26,7 +26,8 @@ export interface CalendarWindowPolicy {
  * const options: CalendarWindowOptions = { limit: 5_000, every: 'day', timeZone: 'Asia/Shanghai' }
  * const limiter = new RateLimiter(calendarWindow(options))
  */
-export interface CalendarWindowOptions<S extends string = string> extends PerOption<S> {
+export interface CalendarWindowOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /**
@@ -44,23 +45,31 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 /** The type of {@link calendarWindow}. */
-export type CalendarWindowFactory = <const S extends string = never>(
-  options: CalendarWindowOptions<S>,
-) => Keyed<CalendarWindowPolicy, NoInfer<S>>
+export type CalendarWindowFactory = <
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(
+  options: CalendarWindowOptions<S, M, D>,
+) => Counted<CalendarWindowPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>>
 
 /** Makes `calendarWindow`. Without `isTimeZone` it accepts every name, and the engine rejects unknown ones. */
 export function createCalendarWindow(isTimeZone: (name: string) => boolean = () => true): CalendarWindowFactory {
-  return function calendarWindow<const S extends string = never>(options: CalendarWindowOptions<S>) {
+  return function calendarWindow<
+    const S extends string = never,
+    const M extends string = never,
+    const D extends number = never,
+  >(options: CalendarWindowOptions<S, M, D>) {
     const required = ['limit', 'every'] as const
     const given = policyOptions('calendarWindow', arguments, options, required, ['timeZone'])
-    const { limit, every, timeZone = 'UTC', per } = given
+    const { limit, every, timeZone = 'UTC' } = given
     return Object.freeze({
       algorithm: 'calendarWindow',
       limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
       every: everyOf(every),
       timeZone: timeZoneOf(timeZone, isTimeZone),
-      ...perOf<S>('calendarWindow', per),
-    }) as Keyed<CalendarWindowPolicy, S>
+      ...countOf('calendarWindow', given),
+    }) as Counted<CalendarWindowPolicy, S, M, D>
   }
 }
 

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A concurrency policy; made by {@link concurrency}. Durations are in milliseconds.
@@ -22,7 +22,8 @@ export interface ConcurrencyPolicy {
  * const options: ConcurrencyOptions = { limit: 10, ttl: '30s' }
  * const limiter = new RateLimiter(concurrency(options))
  */
-export interface ConcurrencyOptions<S extends string = string> extends PerOption<S> {
+export interface ConcurrencyOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units at a time: a whole number from 1 to 1,000,000,000. */
   readonly limit: number
   /**
@@ -55,10 +56,13 @@ const [MIN_EXPIRY_MS, MAX_EXPIRY_MS] = [100, 86_400_000]
  * @example
  * concurrency({ limit: 10, ttl: '30s' })
  */
-export function concurrency<const S extends string = never>(
-  options: ConcurrencyOptions<S>,
-): Keyed<ConcurrencyPolicy, NoInfer<S>> {
-  const { limit, ttl, per } = policyOptions('concurrency', arguments, options, ['limit'], ['ttl'])
+export function concurrency<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: ConcurrencyOptions<S, M, D>): Counted<ConcurrencyPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
+  const given = policyOptions('concurrency', arguments, options, ['limit'], ['ttl'])
+  const { limit, ttl } = given
   const units = wholeNumber('INVALID_POLICY', 'concurrency: limit', limit, 1, MAX_LIMIT)
   const millis = millisOfOption('INVALID_POLICY', 'concurrency: ttl', ttl ?? DEFAULT_EXPIRY)
   if (millis < MIN_EXPIRY_MS || millis > MAX_EXPIRY_MS) {
@@ -68,8 +72,8 @@ export function concurrency<const S extends string = never>(
     algorithm: 'concurrency',
     limit: units,
     ttl: millis,
-    ...perOf<S>('concurrency', per),
-  }) as Keyed<ConcurrencyPolicy, S>
+    ...countOf('concurrency', given),
+  }) as Counted<ConcurrencyPolicy, S, M, D>
 }
 
 export const CONCURRENCY: AlgorithmDefinition<ConcurrencyPolicy> = {

@@ -70,7 +70,7 @@ export function policyOptions<const Name extends string>(
   required: readonly Name[],
   others: readonly Name[] = [],
   example = required.join(', '),
-): { readonly [Option in Name | 'per']?: unknown } {
+): { readonly [Option in Name | 'per' | 'meter' | 'defaultCost']?: unknown } {
   checkCount(length, 1, `${where} takes an object of options`, `write ${where}({ ${example} })`)
-  return optionsOf('INVALID_POLICY', where, options, [...required, ...others, 'per'])
+  return optionsOf('INVALID_POLICY', where, options, [...required, ...others, 'per', 'meter', 'defaultCost'])
 }

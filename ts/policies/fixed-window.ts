@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { trueOrFalse, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds.
@@ -23,7 +23,8 @@ export interface FixedWindowPolicy {
  * const options: FixedWindowOptions = { limit: 100, window: '1h' }
  * const limiter = new RateLimiter(fixedWindow(options))
  */
-export interface FixedWindowOptions<S extends string = string> extends PerOption<S> {
+export interface FixedWindowOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of a window, from the first call admitted in it; up to 142 years. */
@@ -49,19 +50,21 @@ export interface FixedWindowOptions<S extends string = string> extends PerOption
  * @example
  * fixedWindow({ limit: 100, window: '1h' })
  */
-export function fixedWindow<const S extends string = never>(
-  options: FixedWindowOptions<S>,
-): Keyed<FixedWindowPolicy, NoInfer<S>> {
+export function fixedWindow<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: FixedWindowOptions<S, M, D>): Counted<FixedWindowPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
   const required = ['limit', 'window'] as const
   const given = policyOptions('fixedWindow', arguments, options, required, ['countRefused'])
-  const { limit, window, countRefused = false, per } = given
+  const { limit, window, countRefused = false } = given
   return Object.freeze({
     algorithm: 'fixedWindow',
     limit: wholeNumber('INVALID_POLICY', 'fixedWindow: limit', limit),
     window: millisOfOption('INVALID_POLICY', 'fixedWindow: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
-    ...perOf<S>('fixedWindow', per),
-  }) as Keyed<FixedWindowPolicy, S>
+    ...countOf('fixedWindow', given),
+  }) as Counted<FixedWindowPolicy, S, M, D>
 }
 
 export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {

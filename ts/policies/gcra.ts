@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds.
@@ -24,7 +24,8 @@ export interface GcraPolicy {
  * const options: GcraOptions = { limit: 100, period: '1m', burst: 20 }
  * const limiter = new RateLimiter(gcra(options))
  */
-export interface GcraOptions<S extends string = string> extends PerOption<S> {
+export interface GcraOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units per period, evenly spread: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The duration in which `limit` units are admitted. */
@@ -45,15 +46,18 @@ export interface GcraOptions<S extends string = string> extends PerOption<S> {
  * @example
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
-export function gcra<const S extends string = never>(options: GcraOptions<S>): Keyed<GcraPolicy, NoInfer<S>> {
-  const { limit, period, burst, per } = policyOptions('gcra', arguments, options, ['limit', 'period'], ['burst'])
+export function gcra<const S extends string = never, const M extends string = never, const D extends number = never>(
+  options: GcraOptions<S, M, D>,
+): Counted<GcraPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
+  const given = policyOptions('gcra', arguments, options, ['limit', 'period'], ['burst'])
+  const { limit, period, burst } = given
   return Object.freeze({
     algorithm: 'gcra',
     limit: wholeNumber('INVALID_POLICY', 'gcra: limit', limit),
     period: millisOfOption('INVALID_POLICY', 'gcra: period', period),
     burst: burst === undefined ? undefined : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
-    ...perOf<S>('gcra', per),
-  }) as Keyed<GcraPolicy, S>
+    ...countOf('gcra', given),
+  }) as Counted<GcraPolicy, S, M, D>
 }
 
 export const GCRA: AlgorithmDefinition<GcraPolicy> = {

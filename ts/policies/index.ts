@@ -1,6 +1,7 @@
 /** The policies of the public API; `calendarWindow` is with its engine. */
 export type { CalendarWindowOptions, CalendarWindowPolicy } from './calendar-window.js'
 export { type ConcurrencyOptions, type ConcurrencyPolicy, concurrency } from './concurrency.js'
+export type { CostOf } from './cost-of.js'
 export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './fixed-window.js'
 export { type GcraOptions, type GcraPolicy, gcra } from './gcra.js'
 export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'

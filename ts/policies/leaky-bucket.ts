@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds.
@@ -22,7 +22,8 @@ export interface LeakyBucketPolicy {
  * const options: LeakyBucketOptions = { capacity: 20, leak: { units: 2, every: '1s' } }
  * const limiter = new RateLimiter(leakyBucket(options))
  */
-export interface LeakyBucketOptions<S extends string = string> extends PerOption<S> {
+export interface LeakyBucketOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The leak: `units` units drain evenly over each `every`. */
@@ -42,12 +43,14 @@ export interface LeakyBucketOptions<S extends string = string> extends PerOption
  * @example
  * leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } })
  */
-export function leakyBucket<const S extends string = never>(
-  options: LeakyBucketOptions<S>,
-): Keyed<LeakyBucketPolicy, NoInfer<S>> {
+export function leakyBucket<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: LeakyBucketOptions<S, M, D>): Counted<LeakyBucketPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
   const example = 'capacity, leak: { units, every }'
   const given = policyOptions('leakyBucket', arguments, options, ['capacity', 'leak'], [], example)
-  const { capacity, leak, per } = given
+  const { capacity, leak } = given
   const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
   return Object.freeze({
     algorithm: 'leakyBucket',
@@ -56,8 +59,8 @@ export function leakyBucket<const S extends string = never>(
       units: wholeNumber('INVALID_POLICY', 'leakyBucket: leak.units', units),
       every: millisOfOption('INVALID_POLICY', 'leakyBucket: leak.every', every),
     }),
-    ...perOf<S>('leakyBucket', per),
-  }) as Keyed<LeakyBucketPolicy, S>
+    ...countOf('leakyBucket', given),
+  }) as Counted<LeakyBucketPolicy, S, M, D>
 }
 
 export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {

@@ -1,5 +1,6 @@
 import { TollgateError } from '../api/error.js'
 import { invalid, nameOf, shown } from '../input/options.js'
+import { type MeterSet, meterSetOf } from './meter.js'
 import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from './policy.js'
 import type { SlidingLogLimitsPolicy } from './sliding-log.js'
 import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
@@ -129,6 +130,8 @@ export interface PolicySet {
   /** The key dimensions, in the order of first use; `undefined` if the key of a call is a string. */
   readonly dimensions: readonly string[] | undefined
   readonly limits: readonly LimitEntry[]
+  /** What the policies count; absent if all of them count calls. */
+  readonly meters?: MeterSet
   /** The tier that has these numbers, if there are tiers. */
   readonly tier?: string
   /** The policies of all tiers, as they were written; absent without tiers. */
@@ -233,7 +236,14 @@ export function policySetOf(value: unknown): PolicySet {
     return (names ?? [name]).map((name) => ({ name, policy: index }))
   })
   checkLimits(limits.map(({ name }) => name))
-  return { policies, isSingle, dimensions: dimensions.length === 0 ? undefined : dimensions, limits }
+  const meters = meterSetOf(entries)
+  return {
+    policies,
+    isSingle,
+    dimensions: dimensions.length === 0 ? undefined : dimensions,
+    limits,
+    ...(meters !== undefined && { meters }),
+  }
 }
 
 function entriesOf(value: unknown): (readonly [string, Policy])[] {

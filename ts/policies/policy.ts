@@ -15,8 +15,9 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
  * One limit: an algorithm with its numbers.
  *
  * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again. Its `per`
- * is the key dimension that it counts by. `gcra({ limit, period, per: 'ip' })` has the type
- * `GcraPolicy & { readonly per: 'ip' }`.
+ * is the key dimension that it counts by, and its `meter` names what it counts.
+ * `gcra({ limit, period, per: 'ip', meter: 'tokens' })` has the type
+ * `GcraPolicy & { readonly per: 'ip' } & { readonly meter: 'tokens' }`.
  *
  * @example
  * const policy: Policy = JSON.parse(JSON.stringify(gcra({ limit: 100, period: '1m' })))
@@ -33,7 +34,7 @@ export type Policy = (
   | SlidingLogPolicy
   | SlidingWindowPolicy
   | TokenBucketPolicy
-) & { readonly per?: string }
+) & { readonly per?: string; readonly meter?: string; readonly defaultCost?: number }
 
 export const ALGORITHMS: {
   readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds.
@@ -22,7 +22,8 @@ export interface SlidingCounterPolicy {
  * const options: SlidingCounterOptions = { limit: 1_000, window: '1m' }
  * const limiter = new RateLimiter(slidingCounter(options))
  */
-export interface SlidingCounterOptions<S extends string = string> extends PerOption<S> {
+export interface SlidingCounterOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units per window: a whole number from 1; multiplied by the window's milliseconds, below 2^53. */
   readonly limit: number
   /** The length of a window, in whole milliseconds; up to 142 years. */
@@ -50,10 +51,13 @@ export interface SlidingCounterOptions<S extends string = string> extends PerOpt
  * @example
  * slidingCounter({ limit: 1000, window: '1h' })
  */
-export function slidingCounter<const S extends string = never>(
-  options: SlidingCounterOptions<S>,
-): Keyed<SlidingCounterPolicy, NoInfer<S>> {
-  const { limit, window, per } = policyOptions('slidingCounter', arguments, options, ['limit', 'window'])
+export function slidingCounter<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: SlidingCounterOptions<S, M, D>): Counted<SlidingCounterPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
+  const given = policyOptions('slidingCounter', arguments, options, ['limit', 'window'])
+  const { limit, window } = given
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = millisOfOption('INVALID_POLICY', 'slidingCounter: window', window)
   if (!Number.isInteger(millis)) {
@@ -63,8 +67,8 @@ export function slidingCounter<const S extends string = never>(
     algorithm: 'slidingCounter',
     limit: units,
     window: millis,
-    ...perOf<S>('slidingCounter', per),
-  }) as Keyed<SlidingCounterPolicy, S>
+    ...countOf('slidingCounter', given),
+  }) as Counted<SlidingCounterPolicy, S, M, D>
 }
 
 export const SLIDING_COUNTER: AlgorithmDefinition<SlidingCounterPolicy> = {

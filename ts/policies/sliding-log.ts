@@ -8,7 +8,7 @@ import {
   policyOptions,
   WINDOW_DEFINITION,
 } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A sliding log policy with one limit; made by {@link slidingLog}. Durations are in milliseconds.
@@ -43,7 +43,8 @@ export interface SlidingLogLimitsPolicy<N extends string = string> {
  * const options: SlidingLogOptions = { limit: 5, window: '15m' }
  * const limiter = new RateLimiter(slidingLog(options))
  */
-export interface SlidingLogOptions<S extends string = string> extends PerOption<S> {
+export interface SlidingLogOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
   /** The length of the window; up to 142 years. */
@@ -56,7 +57,12 @@ export interface SlidingLogOptions<S extends string = string> extends PerOption<
 }
 
 /** The options of {@link slidingLog} with several limits. @inline */
-export interface SlidingLogLimitsOptions<N extends string = string, S extends string = string> extends PerOption<S> {
+export interface SlidingLogLimitsOptions<
+  N extends string = string,
+  S extends string = string,
+  M extends string = string,
+  D extends number = number,
+> extends CountOptions<S, M, D> {
   /**
    * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter). Each admits `limit`
    * units, a whole number from 1 to 100,000, in any rolling `window`. A smaller window must have a smaller limit.
@@ -86,9 +92,11 @@ const MAX_LOG_LIMITS = 8
  * @example
  * slidingLog({ limit: 5, window: '1m' })
  */
-export function slidingLog<const S extends string = never>(
-  options: SlidingLogOptions<S>,
-): Keyed<SlidingLogPolicy, NoInfer<S>>
+export function slidingLog<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: SlidingLogOptions<S, M, D>): Counted<SlidingLogPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>>
 /**
  * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it fits all of them.
  *
@@ -106,9 +114,12 @@ export function slidingLog<const S extends string = never>(
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy) // 'perSecond' or 'perHour'
  */
-export function slidingLog<const N extends string, const S extends string = never>(
-  options: SlidingLogLimitsOptions<N, S>,
-): Keyed<SlidingLogLimitsPolicy<N>, NoInfer<S>>
+export function slidingLog<
+  const N extends string,
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: SlidingLogLimitsOptions<N, S, M, D>): Counted<SlidingLogLimitsPolicy<N>, NoInfer<S>, NoInfer<M>, NoInfer<D>>
 export function slidingLog(options: unknown): SlidingLogPolicy | SlidingLogLimitsPolicy {
   const example = 'limit, window }) or slidingLog({ limits'
   if (typeof options === 'object' && options !== null && 'limits' in options) {
@@ -122,13 +133,13 @@ export function slidingLog(options: unknown): SlidingLogPolicy | SlidingLogLimit
   }
   const required = ['limit', 'window'] as const
   const given = policyOptions('slidingLog', arguments, options, required, ['countRefused'], example)
-  const { limit, window, countRefused = false, per } = given
+  const { limit, window, countRefused = false } = given
   return Object.freeze({
     algorithm: 'slidingLog',
     limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MAX_LOGGED),
     window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'slidingLog: countRefused', countRefused),
-    ...perOf('slidingLog', per),
+    ...countOf('slidingLog', given),
   })
 }
 
@@ -136,12 +147,14 @@ function policyOfLimits(options: {
   readonly limits?: unknown
   readonly precision?: unknown
   readonly per?: unknown
+  readonly meter?: unknown
+  readonly defaultCost?: unknown
 }): SlidingLogLimitsPolicy {
   const limits = limitsOf(options.limits)
   const policy = {
     algorithm: 'slidingLog',
     limits: Object.freeze(Object.fromEntries(limits)),
-    ...perOf('slidingLog', options.per),
+    ...countOf('slidingLog', options),
   } as const
   if (options.precision === undefined) {
     return Object.freeze(policy)

@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { oneOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, WINDOW_DEFINITION } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds.
@@ -27,7 +27,8 @@ type SlidingWindowLayout = 'list' | 'hash'
  * const options: SlidingWindowOptions = { limit: 1_000, window: '1m', buckets: 10 }
  * const limiter = new RateLimiter(slidingWindow(options))
  */
-export interface SlidingWindowOptions<S extends string = string> extends PerOption<S> {
+export interface SlidingWindowOptions<S extends string = string, M extends string = string, D extends number = number>
+  extends CountOptions<S, M, D> {
   /** Units in any window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of the window. Together with one more bucket, up to 71 years. */
@@ -57,20 +58,22 @@ export interface SlidingWindowOptions<S extends string = string> extends PerOpti
  * @example
  * slidingWindow({ limit: 100, window: '1m', buckets: 60 })
  */
-export function slidingWindow<const S extends string = never>(
-  options: SlidingWindowOptions<S>,
-): Keyed<SlidingWindowPolicy, NoInfer<S>> {
+export function slidingWindow<
+  const S extends string = never,
+  const M extends string = never,
+  const D extends number = never,
+>(options: SlidingWindowOptions<S, M, D>): Counted<SlidingWindowPolicy, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
   const required = ['limit', 'window'] as const
   const given = policyOptions('slidingWindow', arguments, options, required, ['buckets', 'layout'])
-  const { limit, window, buckets = 10, layout = 'list', per } = given
+  const { limit, window, buckets = 10, layout = 'list' } = given
   return Object.freeze({
     algorithm: 'slidingWindow',
     limit: wholeNumber('INVALID_POLICY', 'slidingWindow: limit', limit),
     window: millisOfOption('INVALID_POLICY', 'slidingWindow: window', window),
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
     layout: oneOf('INVALID_POLICY', 'slidingWindow: layout', layout, ['list', 'hash']),
-    ...perOf<S>('slidingWindow', per),
-  }) as Keyed<SlidingWindowPolicy, S>
+    ...countOf('slidingWindow', given),
+  }) as Counted<SlidingWindowPolicy, S, M, D>
 }
 
 export const SLIDING_WINDOW: AlgorithmDefinition<SlidingWindowPolicy> = {

@@ -1,5 +1,6 @@
 import { TollgateError } from '../api/error.js'
 import { checkCount, invalid, nameOf, shown } from '../input/options.js'
+import { meterOf } from './meter.js'
 import { isPolicyLike, limitNamesOf, type Policy, policyOf } from './policy.js'
 
 /**
@@ -30,7 +31,7 @@ export const MAX_TIERS = 1_000
  * tiers, the law with the largest numbers among them.
  *
  * @param tiers - 1 to 1,000 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting
- * with a letter). They have the same algorithm and the same `per`, and differ in numbers only.
+ * with a letter). They have the same algorithm, `per` and `meter`, and differ in numbers only.
  * @throws {TollgateError} `INVALID_POLICY`
  *
  * @example
@@ -98,7 +99,13 @@ function differenceOf(one: Policy, other: Policy): readonly [name: string, one: 
       return [name, own, others]
     }
   }
-  return undefined
+  const [meter, otherMeter] = [meterOf(one), meterOf(other)]
+  if (meter !== otherMeter) {
+    return ['meter', meter, otherMeter]
+  }
+  // The number may differ, but calls of a policy without one must name the meter.
+  const isDifferent = (one.defaultCost === undefined) !== (other.defaultCost === undefined)
+  return isDifferent ? ['defaultCost', one.defaultCost, other.defaultCost] : undefined
 }
 
 /** Throws `INVALID_OPTION` unless two policies differ in numbers only. `where` names the second in messages. */

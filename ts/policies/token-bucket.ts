@@ -1,7 +1,7 @@
 import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { type AlgorithmDefinition, policyOptions, refillMs } from './definition.js'
-import { type Keyed, type PerOption, perOf } from './key-dimension.js'
+import { type Counted, type CountOptions, countOf } from './meter.js'
 
 /**
  * A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds.
@@ -9,11 +9,11 @@ import { type Keyed, type PerOption, perOf } from './key-dimension.js'
  * @example
  * const policy: TokenBucketPolicy = tokenBucket({ capacity: 20, refill: { tokens: 2, every: '1s' } })
  */
-export interface TokenBucketPolicy<M extends RefillMode = RefillMode> {
+export interface TokenBucketPolicy<R extends RefillMode = RefillMode> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
   readonly refill: { readonly tokens: number; readonly every: number }
-  readonly refillMode: M
+  readonly refillMode: R
   /** As it was written; `undefined` if it is the `capacity`. */
   readonly initial?: number | undefined
   readonly debt: number
@@ -29,7 +29,12 @@ type RefillMode = 'continuous' | 'interval'
  * const options: TokenBucketOptions = { capacity: 20, refill: { tokens: 2, every: '1s' } }
  * const limiter = new RateLimiter(tokenBucket(options))
  */
-export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> extends PerOption<S> {
+export interface TokenBucketOptions<
+  S extends string = string,
+  R extends RefillMode = RefillMode,
+  M extends string = string,
+  D extends number = number,
+> extends CountOptions<S, M, D> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The refill: `tokens` tokens in each `every`. */
@@ -38,7 +43,7 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
    * `'continuous'` (the default) refills evenly over each `every`. `'interval'` refills at once at
    * the end of each `every`, counted from the call that took the first token of a full bucket.
    */
-  readonly refillMode?: M
+  readonly refillMode?: R
   /**
    * Tokens of a key at its first call: a whole number from 0 to `capacity`. Default: `capacity`; in an
    * override, its `capacity`.
@@ -71,13 +76,16 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
  * tokenBucket({ capacity: 20, refill: { tokens: 5, every: '1s' } })
  * tokenBucket({ capacity: 100, refill: { tokens: 100, every: '1m' }, refillMode: 'interval' })
  */
-export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
-  options: TokenBucketOptions<S, M>,
-): Keyed<TokenBucketPolicy<NoInfer<M>>, NoInfer<S>> {
+export function tokenBucket<
+  const S extends string = never,
+  const R extends RefillMode = 'continuous',
+  const M extends string = never,
+  const D extends number = never,
+>(options: TokenBucketOptions<S, R, M, D>): Counted<TokenBucketPolicy<NoInfer<R>>, NoInfer<S>, NoInfer<M>, NoInfer<D>> {
   const required = ['capacity', 'refill'] as const
   const example = 'capacity, refill: { tokens, every }'
   const given = policyOptions('tokenBucket', arguments, options, required, ['refillMode', 'initial', 'debt'], example)
-  const { capacity, refill, refillMode, initial, debt = 0, per } = given
+  const { capacity, refill, refillMode, initial, debt = 0 } = given
   const { tokens, every } = optionsOf('INVALID_POLICY', 'tokenBucket: refill', refill, ['tokens', 'every'])
   const holds = wholeNumber('INVALID_POLICY', 'tokenBucket: capacity', capacity)
   return Object.freeze({
@@ -87,12 +95,12 @@ export function tokenBucket<const S extends string = never, const M extends Refi
       tokens: wholeNumber('INVALID_POLICY', 'tokenBucket: refill.tokens', tokens),
       every: millisOfOption('INVALID_POLICY', 'tokenBucket: refill.every', every),
     }),
-    refillMode: refillModeOf(refillMode) as M,
+    refillMode: refillModeOf(refillMode) as R,
     initial:
       initial === undefined ? undefined : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
     debt: wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
-    ...perOf<S>('tokenBucket', per),
-  }) as Keyed<TokenBucketPolicy<M>, S>
+    ...countOf('tokenBucket', given),
+  }) as Counted<TokenBucketPolicy<R>, S, M, D>
 }
 
 function refillModeOf(value: unknown = 'continuous'): RefillMode {

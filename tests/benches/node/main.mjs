@@ -17,6 +17,7 @@ const PARTS = {
   leased: () => import('./leased.mjs'),
   permits: () => import('./permits.mjs'),
   outgoing: () => import('./outgoing.mjs'),
+  budgets: () => import('./budgets.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
@@ -40,6 +41,7 @@ const ASIDE = [
   'simulate',
   'distance',
   'outgoing',
+  'budgets',
   ...Object.keys(PARTS).filter((name) => name.startsWith('scale-')),
 ]
 
@@ -47,7 +49,7 @@ const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory, simulate, distance, outgoing and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate, distance, outgoing, budgets and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

@@ -8,6 +8,7 @@ import type { Engine, EngineLimiterState, EnginePolicySet, EngineStore } from '.
 import type { TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import type { Units } from '../units.js'
 import type { FallbackResponder } from './fallback-backend.js'
 import { FixedResponses, limitNumbersOf } from './fixed-responses.js'
 import { shareOf, shareOfNumbers } from './share.js'
@@ -28,7 +29,7 @@ export class EmbeddedShare implements FallbackResponder {
   readonly #share: number
   readonly #undecided: FixedResponses
   /** The largest cost of each limit, under the limiter's own numbers and under the share. */
-  readonly #largestCosts: ReadonlyMap<string, { readonly whole: number; readonly shared: number }>
+  readonly #largestCosts: ReadonlyMap<string, LargestCosts>
 
   /**
    * @param address - The server that the share replaces.
@@ -62,7 +63,8 @@ export class EmbeddedShare implements FallbackResponder {
     const shared = limitNumbersOf(backend.policySet)
     this.#largestCosts = new Map(
       limitNumbersOf(policySet).map(({ name, capacity: whole }, index) => {
-        return [name, { whole, shared: shared[index]?.capacity ?? whole }]
+        const policy = policySet.limits[index]?.policy ?? 0
+        return [name, { whole, shared: shared[index]?.capacity ?? whole, policy }]
       }),
     )
   }
@@ -71,7 +73,7 @@ export class EmbeddedShare implements FallbackResponder {
     return this.#answer(this.#backend.take(key, cost), cost, () => this.#undecided.take(key, cost))
   }
 
-  takeBy(keys: Keys, cost: number): Decision {
+  takeBy(keys: Keys, cost: Units): Decision {
     return this.#answer(this.#backend.takeBy(keys, cost), cost, () => this.#undecided.takeBy(keys, cost))
   }
 
@@ -106,7 +108,7 @@ export class EmbeddedShare implements FallbackResponder {
     }
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): ScheduledReservation {
     const reservation = this.#backend.schedule(keys, cost, maxWaitUs)
     return { ...reservation, decision: this.#answerBy(keys, reservation.decision, cost) }
   }
@@ -120,22 +122,23 @@ export class EmbeddedShare implements FallbackResponder {
     void this.#backend.close()
   }
 
-  #answerBy(keys: Keys, decision: Decision, cost: number): Decision {
+  #answerBy(keys: Keys, decision: Decision, cost: Units): Decision {
     return this.#answer(decision, cost, () => this.#undecided.takeBy(keys, cost))
   }
 
   /** The decision of the share, or the refusal of a call that it cannot decide. */
-  #answer(decision: Decision, cost: number, refusal: () => Decision): Decision {
+  #answer(decision: Decision, cost: Units, refusal: () => Decision): Decision {
     return decision.status === 'impossible' && this.#mayFit(decision, cost) ? refusal() : withSource(decision)
   }
 
   /** Whether the limiter's own numbers may admit a cost that a decision of the share calls impossible. */
-  #mayFit({ policies }: Decision, cost: number): boolean {
+  #mayFit({ policies }: Decision, units: Units): boolean {
     return Object.entries(policies).every(([name, { capacity, retryAfterMs }]) => {
       if (retryAfterMs !== null) {
         return true
       }
-      const { whole, shared } = this.#largestCosts.get(name) as { whole: number; shared: number }
+      const { whole, shared, policy } = this.#largestCosts.get(name) as LargestCosts
+      const cost = typeof units === 'number' ? units : (units[policy] ?? 0)
       // Another capacity is a share of an override, whose number is below the next whole unit of the share.
       return cost <= whole || (capacity !== shared && cost * this.#share < capacity + 1)
     })
@@ -148,6 +151,13 @@ export class EmbeddedShare implements FallbackResponder {
   }
 }
 
+interface LargestCosts {
+  readonly whole: number
+  readonly shared: number
+  /** The index of the limit's policy. */
+  readonly policy: number
+}
+
 function openState(store: EngineStore, prefix: string, policies: EnginePolicySet): EngineLimiterState {
   try {
     return store.open(prefix, policies)
@@ -157,7 +167,7 @@ function openState(store: EngineStore, prefix: string, policies: EnginePolicySet
 }
 
 /** The units that an operation needs at once. */
-function costOf(operation: Operation): number {
+function costOf(operation: Operation): Units {
   return 'cost' in operation ? operation.cost : 'units' in operation ? operation.units : 0
 }
 

@@ -8,6 +8,7 @@ import type { Engine } from '../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../limiter-backend.js'
 import type { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import type { Units } from '../units.js'
 
 /**
  * Answers synchronously in place of a store that fails. Refunds, settlements and cancellations concern only units
@@ -72,7 +73,7 @@ export class FallbackBackend implements LimiterBackend {
     }
   }
 
-  takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
+  takeBy(keys: Keys, cost: Units): Decision | Promise<Decision> {
     return this.#withFallback((backend) => backend.takeBy(keys, cost))
   }
 
@@ -119,7 +120,7 @@ export class FallbackBackend implements LimiterBackend {
     return this.#withFallback((backend) => backend.execute(keys, operation))
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
     return this.#withFallback((backend) => backend.schedule(keys, cost, maxWaitUs))
   }
 

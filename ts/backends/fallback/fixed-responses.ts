@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata } from '../../api/decision-metadata.js'
+import { withMetadata, withUnits } from '../../api/decision-metadata.js'
 import type { TollgateError } from '../../api/error.js'
 import { checkKey, type Keys } from '../../input/keys.js'
 import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
@@ -7,6 +7,7 @@ import { largestCostOf, mainNumberOf } from '../../policies/window.js'
 import { decisionOf } from '../decision-of.js'
 import type { TakeManyResults } from '../limiter-backend.js'
 import type { KnownHold, Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import { sumOf, type Units } from '../units.js'
 import type { FallbackResponder } from './fallback-backend.js'
 
 /** The `retryAfterMs` of a refusal: the store may be up again by then. */
@@ -49,8 +50,8 @@ export class FixedResponses implements FallbackResponder {
     return withMetadata(this.#decision(), this.#origin, key, cost)
   }
 
-  takeBy(keys: Keys, cost: number): Decision {
-    return withMetadata(this.#decisionFor(keys), this.#origin, keys, cost)
+  takeBy(keys: Keys, cost: Units): Decision {
+    return withUnits(this.#decisionFor(keys), this.#origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
@@ -68,15 +69,20 @@ export class FixedResponses implements FallbackResponder {
     switch (operation.kind) {
       case 'takeUpTo':
       case 'reserve':
-        return { decision, units: this.#isAllowed ? operation.units : 0 }
+        return { decision, units: this.#isAllowed ? totalOf(operation.units) : 0 }
       // In time or not. There are no units to move.
       case 'renew':
         return { decision, units: isOpen(operation, decision) ? 1 : 0 }
       case 'settle':
         return { decision, units: 0, held: isOpen(operation, decision) ? operation.heldUnits : 0 }
       case 'extend': {
-        const units = this.#isAllowed && isOpen(operation, decision) ? operation.units : 0
-        return { decision, units, held: isOpen(operation, decision) ? operation.heldUnits + units : 0 }
+        if (!isOpen(operation, decision)) {
+          return { decision, units: 0, held: 0 }
+        }
+        const { units, heldUnits } = operation
+        return this.#isAllowed
+          ? { decision, units: totalOf(units), held: sumOf(heldUnits, units) }
+          : { decision, units: 0, held: heldUnits }
       }
       default:
         return { decision, units: 0 }
@@ -113,6 +119,11 @@ export class FixedResponses implements FallbackResponder {
     const status = this.#isAllowed ? 'allowed' : 'refused'
     return decisionOf(status, policy, reported, times, Object.fromEntries(numbers), Date.now(), 'none')
   }
+}
+
+/** As the engine reports units: those by policy as 1. */
+function totalOf(units: Units): number {
+  return typeof units === 'number' ? units : 1
 }
 
 function isOpen({ expiresAtUs }: KnownHold, { at }: Decision): boolean {

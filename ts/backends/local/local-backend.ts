@@ -21,7 +21,7 @@ import { RefusalCache } from './refusal-cache.js'
 
 /**
  * Decides some calls in this process, without asking the store. Calls on one key stay in order: while one of
- * them waits for the answer to another, later ones wait behind it.
+ * them waits for the answer to another, later ones wait behind it. No policy has a meter, so units are numbers.
  */
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
@@ -117,7 +117,7 @@ export class LocalBackend implements LimiterBackend {
         return this.#takeUpTo(keys, operation.units) ?? this.#executeTake(keys, operation, 1)
       case 'reserve':
       case 'extend':
-        return this.#executeTake(keys, operation, operation.units)
+        return this.#executeTake(keys, operation, operation.units as number)
       case 'penalize': {
         this.#forEachVariant((variant) => variant.leases?.end(keys, false))
         const callStore = () => this.#changing(keys, () => this.#store.execute(keys, operation))
@@ -126,7 +126,7 @@ export class LocalBackend implements LimiterBackend {
       case 'refund':
         this.#prepareRefund(keys)
         return this.leases !== undefined && keys instanceof LeasedKeys
-          ? this.leases.refund(keys, operation.units)
+          ? this.leases.refund(keys, operation.units as number)
           : this.#changing(keys, () => this.#store.execute(keys, operation))
       case 'settle':
       case 'cancelScheduled':

@@ -5,7 +5,8 @@ import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 
 /**
- * Calls that this process decides itself, without asking the store. It has no effect on the embedded store.
+ * Calls that this process decides itself, without asking the store. It has no effect on the embedded store. Not for
+ * policies with a `meter`: a lease and a cached refusal have one number of units for all policies.
  *
  * @example
  * const local: LocalDecisions = { lease: '100ms', refusals: '1s' }
@@ -59,6 +60,10 @@ export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptio
       'INVALID_OPTION',
       'local cannot be used with concurrency: the store has to give every permit',
     )
+  }
+  if (policySet.meters !== undefined) {
+    const rule = 'a lease and a cached refusal have one number of units for all policies'
+    throw new TollgateError('INVALID_OPTION', `local cannot be used with policies that have a meter: ${rule}`)
   }
   const names = ['refusals', 'lease', 'maxKeys'] as const
   const { refusals, lease, maxKeys = 100_000 } = optionsOf('INVALID_OPTION', 'local', value, names)

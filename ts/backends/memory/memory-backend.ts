@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata } from '../../api/decision-metadata.js'
+import { withMetadata, withUnits } from '../../api/decision-metadata.js'
 import { TollgateError } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { invalid } from '../../input/options.js'
@@ -9,7 +9,9 @@ import type { Engine, EngineLimiterState } from '../engine.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
 import {
+  codeOf,
   type EngineOperation,
+  isMetered,
   numbersOf,
   type Operation,
   type OperationResult,
@@ -17,8 +19,8 @@ import {
   type ScheduledReservation,
 } from '../operation.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
-import { OPERATION_CODES } from '../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
+import type { Units } from '../units.js'
 import { type TakeCall, takeCallOf } from './take-call.js'
 
 /** Makes the engine read the system clock. */
@@ -87,8 +89,8 @@ export class MemoryBackend implements LimiterBackend {
     return withMetadata(decision, this.origin, key, cost)
   }
 
-  takeBy(keys: Keys, cost: number): Decision {
-    return withMetadata(this.#resultOf(keys, { kind: 'take', cost }).decision, this.origin, keys, cost)
+  takeBy(keys: Keys, cost: Units): Decision {
+    return withUnits(this.#resultOf(keys, { kind: 'take', cost }).decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {
@@ -107,7 +109,7 @@ export class MemoryBackend implements LimiterBackend {
     return this.#resultOf(keys, operation)
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): ScheduledReservation {
     this.#executeNow(keys, { kind: 'schedule', cost, maxWaitUs })
     const reservation = scheduledReservationAt(this.#response, 0, this.#limitNames, this.#policyCount)
     if (reservation === undefined) {
@@ -130,7 +132,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   #executeNow({ keys }: Keys, operation: EngineOperation): void {
-    const code = OPERATION_CODES[operation.kind]
+    const code = codeOf(operation)
     const numbers = numbersOf(operation)
     // The user's clock may call this limiter.
     const now = this.#now()
@@ -145,7 +147,8 @@ export class MemoryBackend implements LimiterBackend {
 
   #resultOf(keys: Keys, operation: EngineOperation): OperationResult {
     this.#executeNow(keys, operation)
-    const result = operationResultAt(this.#response, 0, this.#limitNames)
+    const metered = isMetered(operation) ? { kind: operation.kind, policies: this.#policyCount } : undefined
+    const result = operationResultAt(this.#response, 0, this.#limitNames, metered)
     if (result === undefined) {
       throw errorAt(this.#response, 0, keys.keys[0])
     }

@@ -1,7 +1,7 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 import { attachDecision } from '../shared/attach.js'
 import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
-import type { Awaitable, KeyRequired, RateLimitOptions } from '../shared/options.js'
+import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
 import { CLIENT_GONE, messageText, type OwnResponse, refusalCodeOf, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
@@ -15,10 +15,11 @@ export interface GraphqlCall<C = unknown> extends GraphqlOperation {
 }
 
 /** The options of `useRateLimit` and `rateLimitPlugin`. `key` is required, because each server has its own context. */
-export type GraphqlRateLimitOptions<K = string, N extends string = string, C = unknown> = Omit<
-  RateLimitOptions<K, N, [call: GraphqlCall<C>], never>,
+export type GraphqlRateLimitOptions<K = string, N extends string = string, C = unknown, U = number> = Omit<
+  RateLimitOptions<K, N, [call: GraphqlCall<C>], never, U>,
   'problemDetails'
 > &
+  CostRequired<U> &
   KeyRequired<K, [call: GraphqlCall<C>]> & {
     /**
      * Called if no decision could be made. Throws, or returns nothing to let the operation run. Default: a

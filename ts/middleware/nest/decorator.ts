@@ -1,6 +1,7 @@
 import { type CustomDecorator, SetMetadata } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
 import { checkCount } from '../../input/options.js'
+import type { AnyCost } from '../shared/options.js'
 import type { AnyKey, AnyNestOptions, NestOwnOptions } from './options.js'
 
 /** The metadata key of {@link RateLimit}. */
@@ -20,7 +21,9 @@ export interface RouteRule {
  * @example
  * \@RateLimit({ cost: 5 })
  */
-export function RateLimit<K = AnyKey, N extends string = string>(options: NestOwnOptions<K, N> | false): CustomDecorator
+export function RateLimit<K = AnyKey, N extends string = string, U = AnyCost>(
+  options: NestOwnOptions<K, N, U> | false,
+): CustomDecorator
 /**
  * Limits a controller or a handler by one of the module's `limiters`.
  *

@@ -20,7 +20,7 @@ import {
 // biome-ignore lint/complexity/noStaticOnlyClass: to Nest a module is a class.
 export class RateLimitModule {
   /** @throws {TollgateError} `INVALID_OPTION`, when the app is created. */
-  static forRoot<K, N extends string, L>(options: NestRateLimitOptions<K, N, L>): DynamicModule
+  static forRoot<K, N extends string, L, U = number>(options: NestRateLimitOptions<K, N, L, U>): DynamicModule
   /** {@link forRoot} without a common limiter. */
   static forRoot<L>(options: NestLimitersOptions<L>): DynamicModule
   static forRoot(options: object): DynamicModule {
@@ -29,7 +29,7 @@ export class RateLimitModule {
   }
 
   /** {@link forRoot} with options from a factory, which may use the app's providers. */
-  static forRootAsync<K, N extends string, L>(options: NestRateLimitAsyncOptions<K, N, L>): DynamicModule
+  static forRootAsync<K, N extends string, L, U = number>(options: NestRateLimitAsyncOptions<K, N, L, U>): DynamicModule
   /** {@link forRootAsync} without a common limiter. */
   static forRootAsync<L>(options: NestFactoryOptions<NestLimitersOptions<L>>): DynamicModule
   static forRootAsync(options: NestFactoryOptions<object>): DynamicModule {

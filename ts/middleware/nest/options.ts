@@ -1,6 +1,14 @@
 import type { ExecutionContext, FactoryProvider, ModuleMetadata } from '@nestjs/common'
 import type { NotAllowed } from '../../api/decision.js'
-import type { Awaitable, KeyFunction, KeyOrAddress, MiddlewareLimiter, RateLimitOptions } from '../shared/options.js'
+import type {
+  AnyCost,
+  Awaitable,
+  CostRequired,
+  KeyFunction,
+  KeyOrAddress,
+  MiddlewareLimiter,
+  RateLimitOptions,
+} from '../shared/options.js'
 
 /** The arguments of users' functions. */
 export type NestArgs = [context: ExecutionContext]
@@ -42,9 +50,9 @@ export interface NestContextOptions {
 }
 
 /** The options of one of the `limiters`: any of the module's options, with a limiter. */
-export type NestNamedLimiter<K = AnyKey, N extends string = string> = NestOwnOptions<K, N> & {
+export type NestNamedLimiter<K = AnyKey, N extends string = string, U = AnyCost> = NestOwnOptions<K, N, U> & {
   /** The limiter that decides. You close it yourself. */
-  readonly limiter: MiddlewareLimiter<K, N>
+  readonly limiter: MiddlewareLimiter<K, N, U>
 }
 
 /** Limiters by the names that `@RateLimit(name)` has. `L` has the types of their keys, by the same names. */
@@ -58,12 +66,15 @@ export type NestNamedLimiters<L = { readonly [name: string]: AnyKey }> = {
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
  * @typeParam L - The keys of the named limiters.
+ * @typeParam U - The cost of a call of the limiter.
  */
 export type NestRateLimitOptions<
   K = string,
   N extends string = string,
   L = { readonly [name: string]: AnyKey },
-> = RateLimitOptions<K, N, NestArgs> &
+  U = number,
+> = RateLimitOptions<K, N, NestArgs, never, U> &
+  CostRequired<U> &
   KeyOrAddress<K, NestArgs> &
   NestAnswers<N> &
   NestContextOptions & {
@@ -83,7 +94,9 @@ export type NestLimitersOptions<L = { readonly [name: string]: AnyKey }> = Omit<
 export type AnyKey = string | { readonly [part: string]: string }
 
 /** The options of `RateLimit`: any of the module's options. Without a `limiter`, the module's limiter decides. */
-export type NestOwnOptions<K = AnyKey, N extends string = string> = Partial<RateLimitOptions<K, N, NestArgs>> &
+export type NestOwnOptions<K = AnyKey, N extends string = string, U = AnyCost> = Partial<
+  RateLimitOptions<K, N, NestArgs, never, U>
+> &
   NestAnswers<N> &
   NestContextOptions & {
     /** Makes the key of a request. Default: the module's function. */
@@ -112,4 +125,5 @@ export type NestRateLimitAsyncOptions<
   K = string,
   N extends string = string,
   L = { readonly [name: string]: AnyKey },
-> = NestFactoryOptions<NestRateLimitOptions<K, N, L>>
+  U = number,
+> = NestFactoryOptions<NestRateLimitOptions<K, N, L, U>>

@@ -3,7 +3,7 @@ import { ReturnOverride } from '../../platform/return-override.js'
 interface Count {
   readonly limiter: object
   readonly key: unknown
-  readonly cost: number
+  readonly cost: unknown
 }
 
 /** The counts of a request, as private fields of the request object. A `WeakMap` would take several times as long. */
@@ -21,13 +21,15 @@ class CountedRequest extends ReturnOverride {
 }
 
 /** Remembers that a limiter has counted a request. Returns whether it did so before, with the same key and cost. */
-export function isCountedAgain(request: object, limiter: object, key: unknown, cost: number): boolean {
+export function isCountedAgain(request: object, limiter: object, key: unknown, cost: unknown): boolean {
   const counts = CountedRequest.countsOf(request)
   if (counts === undefined) {
     new CountedRequest(request, { limiter, key, cost })
     return false
   }
-  const isAgain = counts.some((count) => count.limiter === limiter && count.cost === cost && areEqual(count.key, key))
+  const isAgain = counts.some(
+    (count) => count.limiter === limiter && areEqual(count.cost, cost) && areEqual(count.key, key),
+  )
   counts.push({ limiter, key, cost })
   return isAgain
 }

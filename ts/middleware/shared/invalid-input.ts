@@ -1,5 +1,5 @@
 import { TollgateError } from '../../api/error.js'
-import type { InvalidInputAnswer } from './options.js'
+import type { AnyCost, InvalidInputAnswer } from './options.js'
 
 /**
  * A user's function that the limiter calls for a request.
@@ -41,6 +41,6 @@ export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined)
 }
 
 /** Whether the return value of `onInvalidInput` replaces the request's key or cost. */
-export function isReplacement(answer: unknown): answer is InvalidInputAnswer<unknown> {
+export function isReplacement(answer: unknown): answer is InvalidInputAnswer<unknown, AnyCost> {
   return typeof answer === 'object' && answer !== null && ('key' in answer || 'cost' in answer)
 }

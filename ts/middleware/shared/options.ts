@@ -1,7 +1,9 @@
 import type { Decision, NotAllowed } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
+import { costsOf, plainUnitsOf } from '../../api/metered-units.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
+import { type MeterSet, meterSetOf } from '../../policies/meter.js'
 import { isPolicyLike } from '../../policies/policy.js'
 import { isRate } from '../../policies/window.js'
 import { type HeaderForm, headerFormsOf } from './header-forms.js'
@@ -13,17 +15,21 @@ export type { DescribedLimiter } from './rate-limit-headers.js'
 /** A value or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>
 
-/** The part of a limiter that a middleware needs. Every `RateLimiter` has it. */
-export interface MiddlewareLimiter<K = string, N extends string = string> extends DescribedLimiter<N> {
+/**
+ * The part of a limiter that a middleware needs. Every `RateLimiter` has it.
+ *
+ * @typeParam U - The cost of a call: a number, or an object by meter.
+ */
+export interface MiddlewareLimiter<K = string, N extends string = string, U = number> extends DescribedLimiter<N> {
   /** Decides, and charges the cost if it allows the request. */
-  take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
+  take(key: K, cost?: number | { readonly cost?: U; readonly tier?: string }): Promise<Decision<N>>
   /**
    * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than `maxWait` away.
    * Only `delay` needs it.
    */
   readonly wait?: unknown
-  /** Gives units of a decision back. Resolves to their number. */
-  refund(decision: Decision<N>, units?: number): Promise<number>
+  /** Gives the units of a decision back. */
+  refund(decision: Decision<N>): Promise<unknown>
 }
 
 /** The body of a refusal: a text, or an object that is sent as JSON. Functions are excluded by their `bind`. */
@@ -37,12 +43,13 @@ export type Message =
  * the middleware answers the request with `statusCode` and `message`.
  *
  * @typeParam K - The limiter's keys.
+ * @typeParam U - The cost of a call.
  */
-export interface InvalidInputAnswer<K> {
+export interface InvalidInputAnswer<K, U = number> {
   /** The key that the request counts for. */
   readonly key?: K
   /** The units that the request costs. */
-  readonly cost?: number
+  readonly cost?: U
   /** The status of the answer. Default: 400. */
   readonly statusCode?: number
   /** The body of the answer. Default: `'Bad Request'`. */
@@ -84,12 +91,16 @@ export type RefundWhen<A extends readonly unknown[]> =
  * @typeParam N - The names of its limits.
  * @typeParam A - The arguments that the framework passes for a request.
  * @typeParam R - The framework's responses, if functions may return them.
+ * @typeParam U - The cost of a call of the limiter.
  */
-export interface RateLimitOptions<K, N extends string, A extends readonly unknown[], R = never> {
+export interface RateLimitOptions<K, N extends string, A extends readonly unknown[], R = never, U = number> {
   /** The limiter that decides. You close it yourself. */
-  readonly limiter: MiddlewareLimiter<K, N>
-  /** The units that a request costs: a whole number from 1. Default, also if a function returns `undefined`: 1. */
-  readonly cost?: number | ((...args: A) => Awaitable<number>)
+  readonly limiter: MiddlewareLimiter<K, N, U>
+  /**
+   * The units that a request costs: a whole number from 1. Default, also if a function returns `undefined`: 1. For a
+   * limiter whose policies have a `meter`, the units by meter: `cost: (request) => ({ tokens: tokensOf(request) })`.
+   */
+  readonly cost?: CostBy<U> | ((...args: A) => Awaitable<CostBy<U>>)
   /**
    * The tier of a request. Required for a limiter with tiers; other limiters have none. An unknown tier is an error of
    * the program, as if `key` had thrown it on purpose.
@@ -156,7 +167,7 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly onInvalidInput?: (
     error: unknown,
     ...request: A
-  ) => Awaitable<InvalidInputAnswer<K> | R | undefined> | Awaitable<void>
+  ) => Awaitable<InvalidInputAnswer<K, CostBy<U>> | R | undefined> | Awaitable<void>
   /** The requests whose units are refunded when they end: see {@link RefundWhen}. At most once each. Default: none. */
   readonly refundWhen?: RefundWhen<A>
   /**
@@ -165,6 +176,19 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    */
   readonly observe?: boolean
 }
+
+/**
+ * The cost `U`, which the limiter alone determines. `NoInfer` would not do: with it the compiler accepts no object for a
+ * union of a number and an object.
+ */
+type CostBy<U> = [U][U extends unknown ? 0 : never]
+
+/** Requires the option `cost` if calls of the limiter must name the units of a meter. */
+export type CostRequired<U> = [U] extends [number]
+  ? unknown
+  : Record<never, never> extends U
+    ? unknown
+    : { readonly cost: unknown }
 
 /** Makes the key of a request. */
 export type KeyFunction<K, A extends readonly unknown[]> = (...args: A) => Awaitable<K>
@@ -186,15 +210,20 @@ export interface KeyRequired<K, A extends readonly unknown[]> {
   readonly key: KeyFunction<NoInfer<K>, A>
 }
 
+/** The cost of a call of any limiter. */
+export type AnyCost = number | { readonly [meter: string]: number }
+
 /**
  * The options after validation. `R` is the arguments that a framework passes for a request.
  *
  * @hidden
  */
 export interface CheckedOptions<R extends readonly unknown[]> {
-  readonly limiter: MiddlewareLimiter<unknown>
+  readonly limiter: MiddlewareLimiter<unknown, string, AnyCost>
+  /** Whether costs are by meter. */
+  readonly isMetered: boolean
   readonly key: KeyFunction<unknown, R> | undefined
-  readonly cost: number | ((...args: R) => Awaitable<number>) | undefined
+  readonly cost: AnyCost | ((...args: R) => Awaitable<AnyCost>) | undefined
   readonly tier: string | ((...args: R) => Awaitable<string>) | undefined
   readonly delayMs: number | undefined
   readonly skip: ((...args: R) => Awaitable<boolean>) | undefined
@@ -282,7 +311,8 @@ export function checkedOptions<R extends readonly unknown[]>(
   return {
     limiter,
     key: given.key,
-    cost: costOf(`${where}: cost`, given.cost),
+    isMetered: metersOf(limiter) !== undefined,
+    cost: costIn(`${where}: cost`, limiter, given.cost),
     tier: tierOf(`${where}: tier`, limiter, given.tier),
     delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe),
     skip: given.skip,
@@ -333,8 +363,27 @@ function booleanOf(option: string, value: unknown, fallback: boolean): boolean {
   return value === undefined ? fallback : trueOrFalse('INVALID_OPTION', option, value)
 }
 
-function costOf(option: string, value: unknown): unknown {
-  return value === undefined || typeof value === 'function' ? value : wholeNumber('INVALID_OPTION', option, value)
+function metersOf({ policies }: MiddlewareLimiter<unknown>): MeterSet | undefined {
+  return meterSetOf(Object.entries(policies))
+}
+
+function costIn(option: string, limiter: MiddlewareLimiter<unknown>, value: unknown): unknown {
+  if (typeof value === 'function') {
+    return value
+  }
+  const meters = metersOf(limiter)
+  if (meters === undefined && value === undefined) {
+    return value
+  }
+  try {
+    if (meters === undefined) {
+      return plainUnitsOf(option, value)
+    }
+    costsOf(meters, value, option)
+    return value
+  } catch (error) {
+    throw new TollgateError('INVALID_OPTION', (error as Error).message)
+  }
 }
 
 /** Checks the tier. One that a function returns is checked by the limiter. */

@@ -1,7 +1,7 @@
 import type { Decision, NotAllowed } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
+import { plainUnitsOf } from '../../api/metered-units.js'
 import type { AbortSignalLike, WaitingLimiter } from '../../api/wait.js'
-import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
 import { isCountedAgain } from './counted-requests.js'
 import { type ForwardedRequest, proxyMistake } from './forwarded.js'
@@ -10,6 +10,7 @@ import { isInvalidInput, isReplacement, type RequestFunction, reasonFor } from '
 import { ipKey } from './ip-key.js'
 import { withoutLongStrings } from './long-key.js'
 import {
+  type AnyCost,
   type CheckedOptions,
   checkedOptions,
   type HeaderForm,
@@ -99,7 +100,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
    *
    * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the request's own.
    */
-  async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
+  async check(args: A, replacement?: InvalidInputAnswer<unknown, AnyCost>): Promise<RequestOutcome> {
     const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
     const { readBarrier, scopedKey } = this.#adapter
     let decision: Decision
@@ -144,7 +145,8 @@ export class RequestLimiter<A extends readonly unknown[]> {
         requestTier = typeof tier === 'function' ? await tier(...args) : tier
       }
       running = undefined
-      const checked = units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units)
+      // The limiter checks units by meter.
+      const checked = this.#options.isMetered || units === undefined ? units : plainUnitsOf('cost', units)
       if (this.#isGone(args)) {
         // While the functions ran.
         return GONE
@@ -152,11 +154,11 @@ export class RequestLimiter<A extends readonly unknown[]> {
       if (delayMs === undefined) {
         decision = await limiter.take(
           requestKey,
-          tier === undefined ? checked : { cost: checked ?? 1, tier: requestTier as string },
+          typeof checked !== 'object' && tier === undefined ? checked : callOf(checked, requestTier),
         )
       } else {
         const signal = this.#adapter.signalOf(...args)
-        const delayed = await this.#delayed(requestKey, checked ?? 1, requestTier, delayMs, signal)
+        const delayed = await this.#delayed(requestKey, checked, requestTier, delayMs, signal)
         if (delayed === undefined) {
           return GONE
         }
@@ -251,13 +253,13 @@ export class RequestLimiter<A extends readonly unknown[]> {
   /** Waits for the turn of a request. Resolves to `undefined` if its client disconnects. */
   async #delayed(
     key: unknown,
-    cost: number,
+    cost: AnyCost | undefined,
     tier: string | undefined,
     maxWait: number,
     signal: AbortSignalLike,
   ): Promise<Decision | undefined> {
     const { limiter } = this.#options
-    const options = { cost, maxWait, onTooLong: 'resolve', signal, ...(tier !== undefined && { tier }) } as const
+    const options = { ...callOf(cost, tier), maxWait, onTooLong: 'resolve', signal } as const
     try {
       // Checked with the options.
       return await (limiter as WaitingLimiter).wait(key, options)
@@ -311,7 +313,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: 'invalid', decision: undefined, response: invalidInputResponse(answer, problemDetails), answer }
   }
 
-  #checkCount(args: A, key: unknown, cost: number): void {
+  #checkCount(args: A, key: unknown, cost: unknown): void {
     if (this.#warnings.has('TOLLGATE_COUNTED_TWICE')) {
       return
     }
@@ -358,4 +360,9 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
     return !end.aborted && end.status >= 400 === (refundWhen === 'failed')
   }
+}
+
+/** The options of a call. What is `undefined` has its default. */
+function callOf(cost: AnyCost | undefined, tier: string | undefined): { cost?: AnyCost; tier?: string } {
+  return { ...(cost !== undefined && { cost }), ...(tier !== undefined && { tier }) }
 }

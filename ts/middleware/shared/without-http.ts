@@ -5,8 +5,8 @@ import type { RateLimitOptions } from './options.js'
 const HTTP_OPTIONS = ['headers', 'statusCode', 'storeFailureStatusCode', 'problemDetails', 'handler'] as const
 
 /** The options of middlewares whose protocol sends errors in place of HTTP responses. */
-export type MessageRateLimitOptions<K, N extends string, A extends readonly unknown[]> = Omit<
-  RateLimitOptions<K, N, A, never>,
+export type MessageRateLimitOptions<K, N extends string, A extends readonly unknown[], U = number> = Omit<
+  RateLimitOptions<K, N, A, never, U>,
   'headers' | 'statusCode' | 'storeFailureStatusCode' | 'problemDetails'
 >
 

@@ -78,7 +78,7 @@ export class ClientFlushTransport {
     { glue: callBuffer }: CallBuffer,
     keys: readonly (string | undefined)[],
     tag: string | undefined,
-    cost: number,
+    cost: number | Float64Array,
     timeoutMs: number,
   ): number {
     checkSeed()
@@ -87,7 +87,10 @@ export class ClientFlushTransport {
       return writeCode
     }
     const flush = new glue.WasmFlush(true)
-    const code = flush.pushPeek(callBuffer, tag, cost)
+    const code =
+      typeof cost === 'number'
+        ? flush.pushPeek(callBuffer, tag, cost)
+        : flush.pushMeteredPeek(callBuffer, tag, this.#engine.scratch.writeNumbers(cost))
     if (code === 0) {
       this.#add(number, flush, timeoutMs)
     }

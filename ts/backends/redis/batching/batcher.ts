@@ -3,6 +3,7 @@ import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { timers } from '../../../platform/timers.js'
 import { YieldTicks } from '../../../platform/yield-tick.js'
+import type { Units } from '../../units.js'
 import type { Health } from '../health.js'
 import type { PolicyRegistry } from '../policy-registry.js'
 import { Backpressure } from './backpressure.js'
@@ -124,7 +125,7 @@ export class Batcher<
   }
 
   /** Adds a call that is already in the call buffer. It takes `cost` units, if any. */
-  enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: number): Promise<T> {
+  enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: Units): Promise<T> {
     const { promise, resolve, reject } = deferred<T>()
     const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
     this.#track(call as PendingCall)

@@ -6,14 +6,16 @@ import { compileOverrides, compilePolicySet, openedVariant } from '../../compile
 import type { Engine } from '../../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
 import {
+  codeOf,
   type EngineOperation,
+  isMetered,
   numbersOf,
   type Operation,
   type OperationResult,
   type ScheduledReservation,
 } from '../../operation.js'
-import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
+import type { Units } from '../../units.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
 import { OperationDecoder, type ResponseDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
@@ -94,7 +96,7 @@ export class RedisBackend implements LimiterBackend {
     return batcher.enqueue(this.#queue, this.#takeDecoder, key, cost)
   }
 
-  takeBy(keys: Keys, cost: number): Promise<Decision> {
+  takeBy(keys: Keys, cost: Units): Promise<Decision> {
     return this.#enqueue(keys, { kind: 'take', cost }, this.#takeDecoder, cost)
   }
 
@@ -109,10 +111,18 @@ export class RedisBackend implements LimiterBackend {
       this.#markUsed()
       return this.#peek(keys, operation.cost)
     }
-    return this.#enqueue(keys, operation, this.#operationDecoder)
+    return this.#enqueue(keys, operation, this.#decoderOf(operation))
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
+  #decoderOf(operation: Operation): OperationDecoder {
+    if (!isMetered(operation)) {
+      return this.#operationDecoder
+    }
+    const metered = { kind: operation.kind, policies: this.policySet.policies.length }
+    return new OperationDecoder(this.#inFlight, this.#operationDecoder.names, metered)
+  }
+
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): Promise<ScheduledReservation> {
     return this.#enqueue(keys, { kind: 'schedule', cost, maxWaitUs }, this.#scheduleDecoder)
   }
 
@@ -147,7 +157,7 @@ export class RedisBackend implements LimiterBackend {
   }
 
   /** Writes an operation into the call buffer, and waits for its result. @throws {TollgateError} `INVALID_KEY` */
-  #enqueue<T>(keys: Keys, operation: EngineOperation, decoder: ResponseDecoder<T>, cost = 0): Promise<T> {
+  #enqueue<T>(keys: Keys, operation: EngineOperation, decoder: ResponseDecoder<T>, cost: Units = 0): Promise<T> {
     const { batcher, engine } = this.#context
     const rejection = batcher.rejection()
     if (rejection !== undefined) {
@@ -156,7 +166,7 @@ export class RedisBackend implements LimiterBackend {
     this.#markUsed()
     const numbers = Float64Array.from(numbersOf(operation))
     const overrides = compileOverrides(engine, operation)
-    const [tag, kind] = [keys.tag ?? this.#tag, OPERATION_CODES[operation.kind]]
+    const [tag, kind] = [keys.tag ?? this.#tag, codeOf(operation)]
     const code = this.#callBuffer.enqueue(keys.keys, tag, kind, numbers, overrides)
     if (code !== 0) {
       throw errorOfCode(code, keys.keys[0])
@@ -165,10 +175,11 @@ export class RedisBackend implements LimiterBackend {
   }
 
   /** Sends a peek in its own flush, because its script writes nothing. */
-  #peek(keys: Keys, cost: number): Promise<OperationResult> {
+  #peek(keys: Keys, cost: Units): Promise<OperationResult> {
     const { batcher } = this.#context
+    const units = typeof cost === 'number' ? cost : Float64Array.from(numbersOf({ kind: 'peek', cost }))
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
-      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs)
+      const code = batcher.native.peek(flush, this.#callBuffer, keys.keys, keys.tag ?? this.#tag, units, timeoutMs)
       if (code !== 0) {
         throw errorOfCode(code, keys.keys[0])
       }

@@ -1,12 +1,18 @@
 import type { Decision } from '../../../api/decision.js'
-import { withMetadata } from '../../../api/decision-metadata.js'
+import { withUnits } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { decisionOf } from '../../decision-of.js'
-import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt } from '../../multi-policy.js'
+import {
+  type MeteredKind,
+  multiLimitDecisionAt,
+  operationResultAt,
+  scheduledReservationAt,
+} from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH, withMarks } from '../../response.js'
+import type { Units } from '../../units.js'
 import type { InFlightCounter } from './in-flight.js'
 
 export interface FlushResponses {
@@ -17,7 +23,7 @@ export interface FlushResponses {
 export interface CallContext {
   readonly key: string | Keys
   /** The units that it takes. */
-  readonly cost: number
+  readonly cost: Units
 }
 
 export interface ResponseDecoder<T> {
@@ -37,7 +43,7 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
     const decision =
       this.#namedDecision(decisionAt(responses.numbers, start)) ??
       multiLimitDecisionAt(responses.numbers, start, this.names)
-    return decision === undefined ? errorIn(responses, index) : withMetadata(decision, this.origin, key, cost)
+    return decision === undefined ? errorIn(responses, index) : withUnits(decision, this.origin, key, cost)
   }
 
   /** A decision on a single limit, under the limit's name if it has one. */
@@ -54,13 +60,16 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
 }
 
 export class OperationDecoder implements ResponseDecoder<OperationResult> {
+  /** @param metered - As for {@link operationResultAt}. */
   constructor(
     readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
+    readonly metered?: MeteredKind,
   ) {}
 
   decodeAt(responses: FlushResponses, index: number): OperationResult | TollgateError {
-    return operationResultAt(responses.numbers, index * RESPONSE_LENGTH, this.names) ?? errorIn(responses, index)
+    const start = index * RESPONSE_LENGTH
+    return operationResultAt(responses.numbers, start, this.names, this.metered) ?? errorIn(responses, index)
   }
 }
 

@@ -1,0 +1,166 @@
+/** The messages for wrong meters and for costs that do not suit them. */
+import { concurrency, fixedWindow, gcra, RateLimiter, tiers } from '../../ts/index.js'
+import { rejectionOf } from '../failure.js'
+
+const failed = (run: () => unknown) => rejectionOf((async () => run())())
+
+const policies = {
+  requests: gcra({ limit: 100, period: '1m' }),
+  tokens: gcra({ limit: 1_000, period: '1m', meter: 'tokens' }),
+  spend: gcra({ limit: 50, period: '1m', meter: 'cents', defaultCost: 0 }),
+}
+
+// Programs in JavaScript pass what the types forbid.
+const limiter = new RateLimiter(policies) as unknown as {
+  readonly [method: string]: (...args: unknown[]) => Promise<unknown>
+}
+
+test.each([
+  [
+    'take',
+    ['a'],
+    'cost must have the units of each meter, tokens is missing; write cost: { tokens: 5 }, or give the policies of "tokens" a defaultCost',
+  ],
+  ['take', ['a', { cost: { cents: 1 } }], 'cost must have the units of each meter, tokens is missing'],
+  [
+    'take',
+    ['a', 5],
+    'cost must be an object by meter, because a policy has a meter, got 5: write take(key, { cost: { tokens: 5 } })',
+  ],
+  [
+    'take',
+    ['a', { cost: 5 }],
+    'cost must be an object by meter, because a policy has a meter, got 5: write cost: { tokens: 5 }',
+  ],
+  [
+    'take',
+    ['a', { cost: { token: 5 } }],
+    'cost: no policy has the meter "token"; did you mean "tokens"? The meters are calls, tokens, cents',
+  ],
+  [
+    'take',
+    ['a', { cost: { tokens: 5, bytes: 1 } }],
+    'cost: no policy has the meter "bytes"; the meters are calls, tokens, cents',
+  ],
+  ['take', ['a', { cost: { tokens: -1 } }], 'cost.tokens must be a whole number from 0 to 2^53 - 1, got -1'],
+  ['take', ['a', { cost: { tokens: 1.5 } }], 'cost.tokens must be a whole number from 0 to 2^53 - 1, got 1.5'],
+  ['take', ['a', { cost: Promise.resolve({ tokens: 5 }) }], 'got a Promise: await it'],
+  [
+    'takeMany',
+    [
+      ['a', 'b'],
+      [{ tokens: 5 }, 5],
+    ],
+    'cost must be an object by meter, because a policy has a meter, got 5',
+  ],
+  ['takeMany', [['a', 'b'], [{ tokens: 5 }]], 'costs must have a cost for each of the 2 keys, got 1'],
+  ['peek', ['a', { cost: {} }], 'tokens is missing'],
+  [
+    'penalize',
+    ['a'],
+    'units must be an object by meter, because a policy has a meter, got undefined: write units: { tokens: 5 }',
+  ],
+  ['penalize', ['a', {}], 'units must have the units of at least one meter; write { tokens: 5 }'],
+  [
+    'reserve',
+    ['a', 5],
+    'units must be an object by meter, because a policy has a meter, got 5: write units: { tokens: 5 }',
+  ],
+  ['reserve', ['a', { tokens: 0, calls: 0 }], 'units must be 1 or more of at least one meter; write { tokens: 5 }'],
+  ['wait', ['a', { cost: 5 }], 'cost must be an object by meter, because a policy has a meter, got 5'],
+])('%s(%j): INVALID_COST', async (method, args, message) => {
+  const error = await failed(() => limiter[method]?.(...args))
+  expect(error.code).toBe('INVALID_COST')
+  expect(error.message).toContain(message)
+})
+
+test.each([
+  ['take', ['a', { tokens: 5 }], 'take has no option "tokens"'],
+  ['take', ['a', { tokens: 5 }], 'write take(key, { cost: { tokens: … } })'],
+  [
+    'takeUpTo',
+    ['a', 5],
+    'takeUpTo cannot be used with policies that have a meter: use take(key, { cost: { tokens: 5 } })',
+  ],
+])('%s(%j): INVALID_OPTION', async (method, args, message) => {
+  const error = await failed(() => limiter[method]?.(...args))
+  expect(error.code).toBe('INVALID_OPTION')
+  expect(error.message).toContain(message)
+})
+
+test('a cost by meter needs a policy with a meter', async () => {
+  const plain = new RateLimiter(policies.requests)
+  const fix = "no policy has a meter: write cost: 5, or meter: 'tokens' in a policy"
+  const take = await failed(() => plain.take('a', { cost: { tokens: 5 } } as never))
+  expect(take).toMatchObject({
+    code: 'INVALID_COST',
+    message: `cost must be a whole number from 1 to 2^53 - 1, got an object: ${fix}`,
+  })
+  const many = await failed(() => plain.takeMany(['a'], [{ tokens: 5 }] as never))
+  expect(many.message).toContain(fix)
+  const units = await failed(() => plain.penalize('a', { tokens: 5 } as never))
+  expect(units.message).toContain('write units: 5')
+})
+
+test('names of meters and default costs are checked at once', async () => {
+  const make = (options: object) => failed(() => gcra({ limit: 1, period: '1s', ...options }))
+  expect(await make({ meter: '5' })).toMatchObject({ code: 'INVALID_POLICY' })
+  expect((await make({ meter: 'a b' })).message).toContain('gcra: meter must match')
+  expect((await make({ meter: 5 })).message).toContain('gcra: meter must match')
+  expect((await make({ meter: 'a', defaultCost: -1 })).message).toContain(
+    'gcra: defaultCost must be a whole number from 0 to 2^53 - 1, got -1',
+  )
+  const needsMeter = "gcra: defaultCost needs a meter, as in { meter: 'tokens', defaultCost: 5 }"
+  expect((await make({ defaultCost: 1 })).message).toContain(needsMeter)
+  expect((await make({ defaultCost: 1, meter: 'calls' })).message).toContain(needsMeter)
+  expect((await make({ meters: 'tokens' })).message).toContain('did you mean "meter"?')
+})
+
+test('policies keep their meter in their data, and only if it is given', () => {
+  expect('meter' in policies.requests || 'defaultCost' in policies.requests).toBe(false)
+  expect(JSON.parse(JSON.stringify(policies.spend))).toMatchObject({ meter: 'cents', defaultCost: 0 })
+  const copied = new RateLimiter(JSON.parse(JSON.stringify(policies)) as typeof policies)
+  expect(copied.policies).toEqual(policies)
+})
+
+test("the meter 'calls' is that of policies without a meter", async () => {
+  const limiter = new RateLimiter(gcra({ limit: 10, period: '1m', meter: 'calls' }))
+  expect(await limiter.take('a', 3)).toMatchObject({ remaining: 7 })
+  const both = { free: gcra({ limit: 1, period: '1m' }), pro: gcra({ limit: 2, period: '1m', meter: 'calls' }) }
+  expect(() => new RateLimiter(tiers(both))).not.toThrow()
+})
+
+test('policies of one meter have one default cost', async () => {
+  const window = (defaultCost: number) => fixedWindow({ limit: 5, window: '1h', meter: 'tokens', defaultCost })
+  const error = await failed(() => new RateLimiter({ a: window(1), b: window(2) }))
+  expect(error).toMatchObject({
+    code: 'INVALID_POLICY',
+    message: 'policies: defaultCost must be the same for all policies of the meter "tokens", got 1 in a and 2 in b',
+  })
+  // One of them is enough.
+  const limiter = new RateLimiter({ a: window(1), b: fixedWindow({ limit: 9, window: '1h', meter: 'tokens' }) })
+  expect(limiter.takeSync('a').policies.b.remaining).toBe(8)
+})
+
+test('tiers have one meter', async () => {
+  const [free, pro] = [gcra({ limit: 1, period: '1m', meter: 'tokens' }), gcra({ limit: 2, period: '1m' })]
+  expect(await failed(() => tiers({ free, pro }))).toMatchObject({
+    code: 'INVALID_POLICY',
+    message: 'tiers must differ in numbers only: meter is "tokens" in free and "calls" in pro; use a limiter for each',
+  })
+})
+
+test('local decisions need policies without meters', async () => {
+  const make = (local: object) => () => new RateLimiter(policies, { store: 'redis://localhost', prefix: 'a', local })
+  for (const local of [{ refusals: '1s' }, { lease: '100ms' }]) {
+    const error = await failed(make(local))
+    expect(error.code).toBe('INVALID_OPTION')
+    expect(error.message).toContain('local cannot be used with policies that have a meter')
+  }
+})
+
+test('acquire checks its cost', async () => {
+  const permits = new RateLimiter(concurrency({ limit: 5, meter: 'megabytes' }))
+  const error = await failed(() => permits.acquire('a', { cost: 5 } as never))
+  expect(error).toMatchObject({ code: 'INVALID_COST' })
+})

@@ -36,7 +36,7 @@ const KINDS = {
   meters: {
     defects: meters,
     command: () => ['cargo', 'test', '--profile', 'test-optimized', ...METER_TESTS],
-    env: { TOLLGATE_CASES: '30' },
+    env: { TOLLGATE_CASES: '100' },
     finding: /^(?:Test failed: .*|test \S*units_tests::\S+ \.\.\. FAILED)$/m,
   },
   twins: {

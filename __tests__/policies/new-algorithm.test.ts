@@ -65,7 +65,7 @@ const LINES: Readonly<Record<string, readonly (readonly [after: string, added: s
       "import { CONCURRENCY, type ConcurrencyPolicy } from './concurrency.js'",
       "import { COOLDOWN, type CooldownPolicy } from './cooldown.js'",
     ],
-    ['  | ConcurrencyPolicy<S>', '  | CooldownPolicy<S>'],
+    ['  | ConcurrencyPolicy', '  | CooldownPolicy'],
     ['  concurrency: CONCURRENCY,', '  cooldown: COOLDOWN,'],
   ],
   'ts/policies/index.ts': [

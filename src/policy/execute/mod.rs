@@ -92,7 +92,7 @@ pub struct MoreUnits {
 
 impl MoreUnits {
     /// All numbers: the moved ones, then those of the hold.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
         let held = self.held.iter().flat_map(Units::numbers);
         self.moved.iter().flatten().chain(held).copied()
     }

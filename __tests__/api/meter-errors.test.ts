@@ -159,6 +159,30 @@ test('local decisions need policies without meters', async () => {
   }
 })
 
+test('a meter may have the name of an option, or of a property of all objects', async () => {
+  const named = new RateLimiter({
+    cost: gcra({ limit: 10, period: '1h', meter: 'cost' }),
+    other: gcra({ limit: 10, period: '1h', meter: 'toString' }),
+  })
+  expect(named.takeSync('a', { cost: { cost: 3, toString: 4 } }).policies).toMatchObject({
+    cost: { remaining: 7 },
+    other: { remaining: 6 },
+  })
+  const error = await failed(() => named.take('a', { cost: { cost: 3 } as never }))
+  expect(error.message).toContain('toString is missing')
+})
+
+test('a permit holds at least one unit of concurrency', async () => {
+  const tokens = gcra({ limit: 10, period: '1h', meter: 'tokens' })
+  const permits = new RateLimiter({ running: concurrency({ limit: 5 }), tokens })
+  const error = await failed(() => permits.acquire('a', { cost: { tokens: 1, calls: 0 } }))
+  expect(error).toMatchObject({
+    code: 'INVALID_COST',
+    message: expect.stringContaining('cost.calls must be a whole number from 1 to 2^53 - 1: a permit holds units of'),
+  })
+  expect(await permits.acquire('a', { cost: { tokens: 0 } })).toMatchObject({ allowed: true })
+})
+
 test('acquire checks its cost', async () => {
   const permits = new RateLimiter(concurrency({ limit: 5, meter: 'megabytes' }))
   const error = await failed(() => permits.acquire('a', { cost: 5 } as never))

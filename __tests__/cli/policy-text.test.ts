@@ -8,6 +8,10 @@ const POLICIES: readonly (readonly [string, Policy])[] = [
   ['gcra limit=100 period=1m burst=20', gcra({ limit: 100, period: '1m', burst: 20 })],
   ['  gcra   limit=100 period=60000 ', gcra({ limit: 100, period: '1m' })],
   ['gcra limit=5 period=1.5s per=ip', gcra({ limit: 5, period: 1500, per: 'ip' })],
+  [
+    'gcra limit=5 period=1s meter=tokens defaultCost=0',
+    gcra({ limit: 5, period: '1s', meter: 'tokens', defaultCost: 0 }),
+  ],
   ['fixedWindow limit=3 window=1h countRefused=true', fixedWindow({ limit: 3, window: '1h', countRefused: true })],
   [
     'calendarWindow limit=9 every=day timeZone=Asia/Shanghai',

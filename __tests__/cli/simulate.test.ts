@@ -272,6 +272,11 @@ test.each([
   [['one.log', ...TWO, '--reorder', 'soon'], 2, '--reorder: '],
   [['one.log', ...TWO, '--ipv6-prefix', '129'], 2, '--ipv6-prefix: '],
   [['one.log', '--policies', 'flawed.json'], 2, 'flawed.json: login.short: gcra: period must be a duration'],
+  [
+    ['one.log', '--policy', 'gcra limit=9 period=1d meter=tokens'],
+    2,
+    'the policy "gcra limit=9 period=1d meter=tokens": a request has one cost; leave out meter',
+  ],
   [['one.log', '--policies', 'no.json'], 3, 'no.json: there is no such file'],
   [['one.log', ...TWO, '--output', 'no/such/folder.html'], 3, 'no/such/folder.html cannot be written: '],
 ])('%j exits with %i and an error message, without a stack', async (words, code, complaint) => {

@@ -31,6 +31,8 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
   expect(own).not.toEqual([])
   const small = [
     'api/error',
+    'api/metered-units',
+    'backends/units',
     'input/duration',
     'input/keys',
     'input/options',

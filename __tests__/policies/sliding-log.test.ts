@@ -194,7 +194,7 @@ describe('with several limits', () => {
       'slidingLog has no option "countRefused"; it takes limits, precision, per, meter, defaultCost',
     )
     expect(of({ limit: 5, window: '1h', precision: '1s' })).toBe(
-      'slidingLog has no option "precision"; it takes limit, window, countRefused, per',
+      'slidingLog has no option "precision"; it takes limit, window, countRefused, per, meter, defaultCost',
     )
     expect(of({})).toMatch(/^slidingLog: limit must be a whole number/)
   })

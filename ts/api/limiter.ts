@@ -29,6 +29,7 @@ import {
   type Moved,
   meteredCallOf,
   movedBy,
+  permitUnitsOf,
   reservedUnitsOf,
   someUnitsOf,
 } from './metered-units.js'
@@ -322,7 +323,7 @@ export class Limiter {
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
     checkRates(this.#checkOpen().policySet)
-    const call = waitCallOf(options, this.#costIn('wait'))
+    const call = waitCallOf(options, (cost, tier) => costOf(this.#policySetOf('wait', tier).meters, cost, 1))
     const currentBackend = () => this.#tiers.backendOf('wait', call.tier)
     currentBackend()
     const keys = this.#keyReader.read(key, call.tag)
@@ -340,7 +341,7 @@ export class Limiter {
       const fix = 'make the limiter with concurrency({ limit }), or use take(key)'
       throw new TollgateError('INVALID_OPTION', `acquire needs a concurrency policy; ${fix}`)
     }
-    const call = acquireCallOf(options, this.#costIn('acquire'))
+    const call = acquireCallOf(options, (cost, tier) => permitUnitsOf(this.#policySetOf('acquire', tier), cost))
     const currentBackend = () => this.#tiers.backendOf('acquire', call.tier)
     currentBackend()
     return permits.acquire(currentBackend, this.#keyReader.read(key, call.tag), call)
@@ -462,9 +463,8 @@ export class Limiter {
     return { own, units: costOf(own.policySet.meters, cost, min), tag: tagOf(tag) }
   }
 
-  /** Checks the cost of a call of a tier. */
-  #costIn(method: string): (cost: unknown, tier: unknown) => Units {
-    return (cost, tier) => costOf(this.#tiers.backendOf(method, tier).policySet.meters, cost, 1)
+  #policySetOf(method: string, tier: unknown): PolicySet {
+    return this.#tiers.backendOf(method, tier).policySet
   }
 
   /** Changes the state of the given parts of a key. */

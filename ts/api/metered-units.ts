@@ -2,7 +2,7 @@ import type { OperationResult } from '../backends/operation.js'
 import { isNone, type Units } from '../backends/units.js'
 import { invalid, isPlain, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { suggestionFor } from '../input/suggestion.js'
-import { CALLS, type MeterSet } from '../policies/meter.js'
+import { CALLS, type MeterSet, meterOf } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
 
@@ -41,6 +41,19 @@ export function reservedUnitsOf(meters: MeterSet, value: unknown): readonly numb
   const units = costsOf(meters, value, 'units')
   if (isNone(units)) {
     throw new TollgateError('INVALID_COST', `units must be 1 or more of at least one meter; write ${exampleOf(meters)}`)
+  }
+  return units
+}
+
+/** The cost of a permit by policy: not 0 under a policy for concurrency, whose units the permit holds. */
+export function permitUnitsOf({ meters, policies }: PolicySet, cost: unknown): Units {
+  const units = costOf(meters, cost, 1)
+  if (typeof units !== 'number') {
+    const empty = policies.find(({ policy }, index) => policy.algorithm === 'concurrency' && units[index] === 0)
+    if (empty !== undefined) {
+      const rule = 'must be a whole number from 1 to 2^53 - 1: a permit holds units of concurrency()'
+      throw new TollgateError('INVALID_COST', `cost.${meterOf(empty.policy)} ${rule}, got 0`)
+    }
   }
   return units
 }
@@ -104,12 +117,15 @@ export function meteredCallOf(method: string, options: unknown, meters: MeterSet
   if (typeof options === 'number') {
     throw invalid('INVALID_COST', 'cost', BY_METER, options, `write ${method}(key, { cost: ${exampleOf(meters)} })`)
   }
-  const meter = meters.names.find((name) => typeof options === 'object' && options !== null && name in options)
+  const names = ['cost', 'tag', 'tier'] as const
+  const given = typeof options === 'object' && options !== null ? Object.keys(options) : []
+  // A meter may have the name of an option.
+  const meter = given.find((name) => meters.names.includes(name) && !(names as readonly string[]).includes(name))
   if (meter !== undefined) {
     const fix = `write ${method}(key, { cost: { ${meter}: … } })`
     throw new TollgateError('INVALID_OPTION', `${method} has no option ${shown(meter)}, which is a meter: ${fix}`)
   }
-  const { cost, tag, tier } = optionsOf('INVALID_OPTION', method, options ?? {}, ['cost', 'tag', 'tier'])
+  const { cost, tag, tier } = optionsOf('INVALID_OPTION', method, options ?? {}, names)
   return { cost, tag, tier }
 }
 

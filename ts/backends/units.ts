@@ -6,6 +6,15 @@ export function isNone(units: Units): boolean {
   return typeof units === 'number' ? units === 0 : units.every((own) => own === 0)
 }
 
+/** Units that a call takes: one number if that is the cost under all policies, which the engine decides faster. */
+export function commonCost(units: Units): Units {
+  if (typeof units === 'number') {
+    return units
+  }
+  const first = units[0] as number
+  return first > 0 && units.every((own) => own === first) ? first : units
+}
+
 /** The sum of units of one limiter. */
 export function sumOf(one: Units, other: Units): Units {
   return typeof one === 'number'

@@ -1,3 +1,4 @@
+import { TollgateError } from '../api/error.js'
 import { signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
 import { millisOfOption, wholeMillis } from '../input/duration.js'
@@ -5,6 +6,7 @@ import { invalid, oneOf, optionalFunction, optionsOf, trueOrFalse, wholeNumber }
 import type { TimerClock } from '../platform/timer-clock.js'
 import { timers } from '../platform/timers.js'
 import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
+import { meterSetOf } from '../policies/meter.js'
 import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
 
 /** A day. */
@@ -34,6 +36,10 @@ export function clientOptionsOf(value: unknown) {
   const { pauseWhenEmpty = false, holdUntil = 'body' } = options
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
+  }
+  if (meterSetOf(Object.entries(limiter.policies)) !== undefined) {
+    const rule = 'must have no policies with a meter: a call of a client has one cost'
+    throw new TollgateError('INVALID_OPTION', `limiter ${rule}; call wait or take of the limiter`)
   }
   return {
     limiter,

@@ -219,6 +219,22 @@ test('policies with a per are inspected by the parts of their key', async () => 
   }
 })
 
+test('policies with meters are inspected, each by its own units', async () => {
+  const policies = {
+    calls: gcra({ limit: 10, period: '10d' }),
+    tokens: fixedWindow({ limit: 500, window: '1d', meter: 'tokens', defaultCost: 5 }),
+  }
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'meters' })
+  await limiter.take('ann', { cost: { tokens: 120 } })
+  const words = at('inspect', '--prefix', 'meters', '--key', 'ann')
+  const found = await json<KeyInspection>(words)
+  expect(found.states.map(({ policy, used }) => [policy, used])).toEqual([
+    ['calls', 1],
+    ['tokens', 120],
+  ])
+  expect(found.decision).toMatchObject({ policies: { calls: { remaining: 9 }, tokens: { remaining: 380 } } })
+})
+
 test('an unused key is reported, with exit code 1', async () => {
   const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'gcra', '--key', 'nobody')))
   expect(code).toBe(1)

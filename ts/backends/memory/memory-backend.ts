@@ -20,7 +20,7 @@ import {
 } from '../operation.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
-import type { Units } from '../units.js'
+import { commonCost, type Units } from '../units.js'
 import { type TakeCall, takeCallOf } from './take-call.js'
 
 /** Makes the engine read the system clock. */
@@ -90,7 +90,8 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: Units): Decision {
-    return withUnits(this.#resultOf(keys, { kind: 'take', cost }).decision, this.origin, keys, cost)
+    const { decision } = this.#resultOf(keys, { kind: 'take', cost: commonCost(cost) })
+    return withUnits(decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {

@@ -236,6 +236,10 @@ function policiesOf(
   if (twice !== undefined) {
     throw usageError(`the policy ${JSON.stringify(twice.name)} is given twice`)
   }
+  const metered = all.find(({ policy }) => policySetOf(policy).meters !== undefined)
+  if (metered !== undefined) {
+    throw usageError(`the policy ${JSON.stringify(metered.name)}: a request has one cost; leave out meter`)
+  }
   return all.map(({ name, policy }) => {
     const lacking = lackingBy.get(policy)
     // Removes the placeholder number from the name.

@@ -15,7 +15,7 @@ import {
   type ScheduledReservation,
 } from '../../operation.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
-import type { Units } from '../../units.js'
+import { commonCost, type Units } from '../../units.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
 import { OperationDecoder, type ResponseDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
@@ -97,7 +97,7 @@ export class RedisBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: Units): Promise<Decision> {
-    return this.#enqueue(keys, { kind: 'take', cost }, this.#takeDecoder, cost)
+    return this.#enqueue(keys, { kind: 'take', cost: commonCost(cost) }, this.#takeDecoder, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {

@@ -1,5 +1,6 @@
 import { RateLimiter } from '../../../api/rate-limiter.js'
 import { RedisStore } from '../../../backends/redis/redis-store.js'
+import { isPolicyLike } from '../../../policies/policy.js'
 import type { Policies } from '../../../policies/policy-set.js'
 import { usageError } from '../../failure.js'
 import { escapeControls, type Terminal } from '../../terminal.js'
@@ -56,7 +57,7 @@ export class Connection {
       this.#store.batcher.policyRegistry?.stopPublishing()
     }
     const options = { store: this.#store, prefix, ...(tag === undefined ? {} : { tag }) }
-    return new RateLimiter(policies as Policies, options) as unknown as CommandLimiter
+    return new RateLimiter(withoutMeters(policies) as Policies, options) as unknown as CommandLimiter
   }
 
   async close(): Promise<void> {
@@ -78,3 +79,14 @@ export async function withRedis<T>(
     await connection.close()
   }
 }
+
+/** Policies without their meters, which states do not have: a command shows units, whatever they are. */
+function withoutMeters(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) {
+    return value
+  }
+  const options = Object.entries(value).filter(([name]) => !isPolicyLike(value) || !METER_OPTIONS.includes(name))
+  return Object.fromEntries(options.map(([name, one]) => [name, withoutMeters(one)]))
+}
+
+const METER_OPTIONS: readonly string[] = ['meter', 'defaultCost']

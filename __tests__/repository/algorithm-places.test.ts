@@ -30,7 +30,8 @@ const GENERATED = ['src/protocol.rs', 'ts/backends/protocol.ts']
 /** A file with this many names has a list of the algorithms. */
 const LIST = ALGORITHMS.length - 1
 
-const section = /^## A new algorithm\n(.*?)^## /ms.exec(readFileSync(join(ROOT, '.github', 'CONTRIBUTING.md'), 'utf8'))?.[1] ?? ''
+const section =
+  /^## A new algorithm\n(.*?)^## /ms.exec(readFileSync(join(ROOT, '.github', 'CONTRIBUTING.md'), 'utf8'))?.[1] ?? ''
 
 function paths(text: string): string[] {
   return [...text.matchAll(/`([\w./_-]+\/[\w./-]*)`/g)].map(([, path]) => path as string)

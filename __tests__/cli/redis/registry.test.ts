@@ -184,7 +184,10 @@ describe('a key is not fresh', () => {
   test('unless all keys were scanned', async () => {
     // The states must not expire during the test.
     await using limiter = limiterOf('scanned', gcra({ limit: 1_000, period: '1h' }))
-    await limiter.takeMany(Array.from({ length: 5_000 }, (_, at) => `user:${at}`), 1_000)
+    await limiter.takeMany(
+      Array.from({ length: 5_000 }, (_, at) => `user:${at}`),
+      1_000,
+    )
     await limiter.block('somebody', '1h')
     const shown = async (...more: string[]) =>
       expectQuiet(await tollgate(words('inspect', 'scanned', '--key', 'nobody', ...more))).stdout

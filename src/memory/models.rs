@@ -120,10 +120,11 @@ fn threads_that_lock_two_shards_in_other_orders_do_not_wait_for_each_other() {
         let limiter = limiter_of(&store, [1, 1]);
         let [here, there] = [0, 1].map(|shard| key_in(&store, shard));
         let (other, texts) = (Arc::clone(&limiter), [there.clone(), here.clone()]);
-        let take = Operation::Take { cost: 1 };
-        let units = both(|| execute(&limiter, [&here, &there], &Operation::Take { cost: 1 }), {
-            move || execute(&other, texts.each_ref().map(String::as_str), &take)
-        });
+        let take = Operation::Take { cost: 1.into() };
+        let units =
+            both(|| execute(&limiter, [&here, &there], &Operation::Take { cost: 1.into() }), {
+                move || execute(&other, texts.each_ref().map(String::as_str), &take)
+            });
         assert_eq!(units, [1, 1]);
         assert_counted(&store);
     });
@@ -137,16 +138,16 @@ fn two_keys_are_charged_together_or_not_at_all() {
         let limiter = limiter_of(&store, [1, 1]);
         let [shared, own] = [0, 1].map(|shard| key_in(&store, shard));
         let (other, others) = (Arc::clone(&limiter), shared.clone());
-        let take = Operation::Take { cost: 1 };
+        let take = Operation::Take { cost: 1.into() };
         let [first, second] =
-            both(|| execute(&limiter, [&own, &shared], &Operation::Take { cost: 1 }), {
+            both(|| execute(&limiter, [&own, &shared], &Operation::Take { cost: 1.into() }), {
                 move || execute(&other, [&others, &others], &take)
             });
         assert_eq!(first + second, 1);
         // The first keys are charged as their calls were.
         let keys = |text| [Some(Key::new(text).unwrap()), None];
         let charged = |text| {
-            let peek = Operation::Peek { cost: 0 };
+            let peek = Operation::Peek { cost: 0.into() };
             let peeked = limiter.execute(&keys(text), &peek, &START).unwrap();
             1 - peeked.response.decision.remaining
         };

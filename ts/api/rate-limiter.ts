@@ -20,7 +20,7 @@ import type {
   TakeOptions,
   WithTier,
 } from './call-options.js'
-import type { Allowed, Applied, Decision } from './decision.js'
+import type { Allowed, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
 import type { Override } from './override.js'
@@ -328,7 +328,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @param key - The key, or some of its parts.
    * @returns The place where the key was reset, as for {@link block}.
    */
-  reset(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
+  reset(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<'store' | 'fallback' | false>
 
   /**
    * Refuses every call on a key for `duration`. A block that ends later stays: to shorten one, call
@@ -342,10 +342,14 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * this process until the outage ends; or `false`, nowhere, because the store failed. After a timeout the change may
    * still have reached the store.
    */
-  block(key: SomeOf<KeyOf<P>>, duration: Duration, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
+  block(
+    key: SomeOf<KeyOf<P>>,
+    duration: Duration,
+    options?: Pick<TakeOptions, 'tag'>,
+  ): Promise<'store' | 'fallback' | false>
 
   /** Ends a block. @returns The place where the block was ended, as for {@link block}. */
-  unblock(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
+  unblock(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<'store' | 'fallback' | false>
 
   /**
    * Gives a key its own numbers for a limited time, in all processes. Units already charged keep counting.
@@ -369,10 +373,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
     key: SomeOf<KeyOf<P>>,
     numbers: Override<WithoutTiers<P>>,
     options: WithTier<P, OverrideOptions>,
-  ): Promise<Applied>
+  ): Promise<'store' | 'fallback' | false>
 
   /** Removes the override of a key. @returns The place where it was removed, as for {@link block}. */
-  clearOverride(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<Applied>
+  clearOverride(key: SomeOf<KeyOf<P>>, options?: Pick<TakeOptions, 'tag'>): Promise<'store' | 'fallback' | false>
 
   /**
    * Replaces the numbers of the policies, from the next call of this process on. Slots of `wait`, reservations

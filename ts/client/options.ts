@@ -1,5 +1,5 @@
 import type { TakeOptions } from '../api/call-options.js'
-import type { Allowed, Applied, Decision } from '../api/decision.js'
+import type { Allowed, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
@@ -26,7 +26,7 @@ export interface ClientLimiter<K = string, N extends string = string, T extends 
   /** Gives units of a decision back. */
   refund(decision: Decision<N>, units?: number): Promise<number>
   /** Refuses every call on a key for a time. */
-  block(key: K, duration: Duration): Promise<Applied>
+  block(key: K, duration: Duration): Promise<'store' | 'fallback' | false>
 }
 
 /** The platform's `fetch`; any function if the program has no types of a platform. */
@@ -249,7 +249,7 @@ export interface ClientEvents<K = string> {
     /** The length of the block in milliseconds. */
     readonly durationMs: number
     /** The place where the key is blocked: see `block` of a limiter. With `false` only this client pauses. */
-    readonly applied: Applied
+    readonly applied: 'store' | 'fallback' | false
     /** The error of `block`, if it failed. */
     readonly error: TollgateError | undefined
   }

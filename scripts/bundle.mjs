@@ -98,11 +98,28 @@ function fromBundles(bundles, requireFrom) {
         return bundle && kind !== 'entry-point' ? { path: module, namespace: 'shared', pluginData: bundle } : undefined
       })
       onResolve({ filter: /./, namespace: 'shared' }, ({ path }) => ({ path, external: true }))
+      // Constants: reading the exports of a CommonJS module took a fifth of the time of an embedded call.
       onLoad({ filter: /./, namespace: 'shared' }, ({ path, pluginData: { file } }) => {
-        return { contents: `module.exports = ${requireFrom(file)}[${JSON.stringify(path)}]` }
+        const names = exportsOf.get(path).join(', ')
+        return { contents: `const { ${names} } = ${requireFrom(file)}[${JSON.stringify(path)}]\nexport { ${names} }` }
       })
     },
   }
+}
+
+/** The names that modules export. */
+async function exportsOfEach(modules) {
+  const { metafile } = await build({
+    entryPoints: modules.map((module) => join(SOURCES, `${module}.ts`)),
+    format: 'esm',
+    outdir: DIST,
+    write: false,
+    metafile: true,
+    absWorkingDir: ROOT,
+    logLevel: 'error',
+  })
+  const outputs = Object.values(metafile.outputs).filter(({ entryPoint }) => entryPoint !== undefined)
+  return new Map(outputs.map(({ entryPoint, exports }) => [moduleOf(join(ROOT, entryPoint)), exports]))
 }
 
 /** The modules of each entry point, and the modules that each module imports. */
@@ -186,6 +203,8 @@ const bundles = [
   { file: 'core.js', modules: withAddon },
   { file: 'wasm/engine.js', modules: forWasm },
 ]
+
+const exportsOf = await exportsOfEach(shared)
 
 for (const [index, { file, modules }] of bundles.entries()) {
   await bundleShared(file, modules, bundles.slice(0, index))

@@ -12,11 +12,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
-
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
-
-/** Only `true` compiles. These tests run through `npm run check:types`. */
-const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
+import { type Equal, holds } from '../type-proof.js'
 
 test('only a limiter whose policies are all rates can wait', () => {
   const never = async (policy: Policy, store: RedisStore) => {

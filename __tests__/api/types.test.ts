@@ -23,11 +23,7 @@ import {
   tiers,
   tokenBucket,
 } from '../../ts/index.js'
-
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
-
-/** Only `true` compiles. These tests run through `npm run check:types`. */
-const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
+import { type Equal, holds } from '../type-proof.js'
 
 test('a decision narrows on allowed and on status', () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }))

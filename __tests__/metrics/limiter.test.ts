@@ -17,6 +17,7 @@ import { withRateLimit } from '../../ts/middleware/fetch.js'
 import { FakeClock } from '../clock.js'
 import { rejectionOf } from '../failure.js'
 import { freePort } from '../servers/ports.js'
+import { type Equal, holds } from '../type-proof.js'
 import { Collector } from './collect.js'
 
 const SECRET = 'a-key-that-nobody-may-see'
@@ -318,9 +319,6 @@ test.each([
   expect(() => instrument(limiter, given as { name: string })).toThrow(message)
   expect(() => instrument({} as typeof limiter, { name: 'api' })).toThrow('limiter must be a RateLimiter')
 })
-
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
-const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
 
 test('the type is that of the limiter', () => {
   const never = (store: RedisStore) => {

@@ -18,10 +18,7 @@ import { type LimitedRequest, withRateLimit } from '../../ts/middleware/fetch.js
 import { rateLimit as forHono } from '../../ts/middleware/hono.js'
 import { rateLimit as forKoa } from '../../ts/middleware/koa.js'
 import { RateLimit as forHandler, RateLimitModule } from '../../ts/middleware/nest.js'
-
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
-
-const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
+import { type Equal, holds } from '../type-proof.js'
 
 const plain = new RateLimiter({ burst: gcra({ limit: 1, period: 1 }), daily: gcra({ limit: 1, period: 1 }) })
 const parts = new RateLimiter(gcra({ limit: 1, period: 1, per: 'account' }))

@@ -173,11 +173,12 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
+    local own_cost = costs and costs[index] or cost
     -- The client computes the outcome of a peek from the state, unless the reply has only limits.
-    outcomes[index] = group.is_stale and OUTCOME_STALE
-      or executor.outcome_of(
-        key, context.is_peek and not executor.reports_limits and 0 or costs and costs[index] or cost
-      )
+    if context.is_peek and not executor.reports_limits then
+      own_cost = 0
+    end
+    outcomes[index] = group.is_stale and OUTCOME_STALE or executor.outcome_of(key, own_cost)
     local metadata = context.key_metadata[key]
     if metadata and metadata.blocked_until > context.now then
       -- A call that a block refuses is not counted.
@@ -198,18 +199,18 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
-    cost = costs and costs[index] or cost
+    local own_cost = costs and costs[index] or cost
     if not context.is_peek then
-      if admitted and cost > 0 then
-        executor.charge(key, cost)
+      if admitted and own_cost > 0 then
+        executor.charge(key, own_cost)
         if context.key_metadata[key] then
           context.key_metadata[key].excused_from = 0
         end
       elseif executor.record_refused and outcomes[index] == OUTCOME_REFUSED and not skip_refused then
-        executor.record_refused(key, cost)
+        executor.record_refused(key, own_cost)
       end
     end
-    record_outcome(context, group, executor, key, cost, outcomes[index])
+    record_outcome(context, group, executor, key, own_cost, outcomes[index])
   end
   if failure ~= nil then
     for outcome = first, context.outcome_count do

@@ -18,8 +18,8 @@ export default {
   ],
   'the script charges each policy the first cost': [
     'lua/executor/executor.lua',
-    'cost = costs and costs[index] or cost\n',
-    'cost = costs and costs[1] or cost\n',
+    'costs[index] or cost\n    if not context.is_peek then',
+    'costs[1] or cost\n    if not context.is_peek then',
   ],
   'the script settles a deficit of one policy under all': [
     'lua/executor/operations.lua',

@@ -1,4 +1,5 @@
 /** The budget and the streams of the benchmark of budgets. */
+import { Random } from '../../simulation/calls/random.mjs'
 
 /** Of one customer, for an hour. A millionth of a cent is the unit of money. */
 export const BUDGET = { tokens: 100_000, microcents: 500_000_000 }
@@ -24,16 +25,11 @@ export const costOf = ({ input, output }) => ({
 
 /** The streams of one process, without end: their tokens of input and output, by seed. */
 export function* streamsOf(seed) {
-  let state = seed
-  const random = () => {
-    // A linear congruential generator of 32 bits.
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
+  const random = new Random(seed)
   for (;;) {
-    const input = 20 + Math.floor(random() * 400)
+    const input = random.whole(20, 420)
     // Most answers are short, and a few are long: an exponential distribution with the mean 600, up to 4,000.
-    const output = 1 + Math.min(4_000, Math.floor(-600 * Math.log(1 - random())))
+    const output = 1 + Math.min(4_000, Math.floor(-600 * Math.log(1 - random.next())))
     yield { input, output }
   }
 }

@@ -2,7 +2,7 @@
  * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
  * package tollgate-cli), and four with the modules that several of these share. Each of the shared modules
  * exists once, so that all entry points have the same classes, whether a program imports or requires them.
- * No bundler removes parts of a CommonJS module, so what few entry points need is in a file of its own.
+ * No bundler removes parts of a CommonJS module, so modules of only a few entry points are in a file of their own.
  *
  * - `dist/shared.js`: shared modules of all entry points. The middleware needs only these.
  * - `dist/limiter.js`: shared modules of the entry points that have an engine, `tollgate` and `tollgate/wasm`.

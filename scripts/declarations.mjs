@@ -1,6 +1,6 @@
 /**
  * Removes from `dist/` the declarations that no entry point reaches: whole files, and single declarations of
- * the others. What compilers and editors see of the package stays as it is.
+ * the others. Compilers and editors see the same package.
  *
  * The files are those of tsc, in which each statement begins in the first column, after its comment.
  */
@@ -31,7 +31,7 @@ export function pruneDeclarations(folder, entries) {
   }
 }
 
-/** What entry points reach: for each file its statements, and of those that are kept the kept names. */
+/** The statements of each file, with the names that entry points reach. The others are dropped. */
 class Reached {
   #files = new Map()
 

@@ -21,7 +21,7 @@ const PAGE = join(ROOT, 'docs', 'mistakes.md')
 
 const INTRODUCTION = `# Mistakes
 
-What TypeScript and the package answer to common mistakes. \`node scripts/mistakes.mjs --write\` generates this page
+The errors of TypeScript and of the package for common mistakes. \`node scripts/mistakes.mjs --write\` generates this page
 from \`scripts/mistakes/table.cjs\`. A dash means that the compiler does not find the mistake, because it concerns a
 value and not a type. Of a compiler's answer of several lines, the page shows the one that says most.
 
@@ -57,7 +57,7 @@ const client = { call: async () => 0, options: {} } // of another package
 const createClient = () => ({ sendCommand: async () => 0 })
 `
 
-/** What the page leaves out: two lines that a mistake needs, and that all programs have. */
+/** Lines of all programs that the page leaves out. */
 const HIDDEN = 'declare const app: any\n'
 
 const { mistakes, silent, imports, close } = table.mistakesOf(tollgate, rateLimit)

@@ -7,7 +7,7 @@ import { type Release, ROOT, run } from '../package/release.js'
 const PATH = 'docs/bundlers.md'
 const TEXT = readFileSync(join(ROOT, PATH), 'utf8')
 
-/** What the service of `programs/server.mjs` prints. */
+/** The output of the service of `programs/server.mjs`. */
 export const ANSWERS = { statuses: [200, 200, 429], wasm: { status: 'allowed', remaining: 1 } }
 
 /** The code blocks below a heading, up to the next one. */
@@ -50,7 +50,7 @@ function copyPackage(name: string, target: string): void {
   }
 }
 
-/** Moves what was built to an empty folder, with packages of the service if any are named. */
+/** Copies the output of a build to an empty folder, and the named packages of the service beside it. */
 export function deploy(service: string, built: string, packages: readonly string[] = []): string {
   const target = join(dirname(service), `${readdirSync(dirname(service)).length}-deployed`)
   mkdirSync(target)

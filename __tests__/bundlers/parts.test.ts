@@ -1,4 +1,4 @@
-/** What esbuild and Rollup leave out of a program that uses a part of the package. */
+/** esbuild and Rollup leave out the parts of the package that a program does not use. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Release } from '../package/release.js'

@@ -61,7 +61,7 @@ function exportsOf(entry: string, path: string): Export[] {
   })
 }
 
-/** An example as the body of a function, in a module that imports what it names and declares what it does not create. */
+/** A module with an example in a function. It imports the exports in the example, and declares its other names. */
 function blockOf({ name, entry }: Export, example: string, index: number): Block {
   const words = new Set(example.match(/\b\w+\b/g))
   const named = exported.filter((other) => words.has(other.name))

@@ -12,7 +12,7 @@ import {
 } from '../../ts/index.js'
 import { BACKENDS } from './stores.js'
 
-/** A cost that charges nothing, so that a decision only tells what remains. */
+/** A cost that charges nothing: its decision has the remaining units. */
 const NOTHING = { tokens: 0, calls: 0 }
 
 /** Calls, tokens and cents of one model. */

@@ -3,7 +3,7 @@ import { MemoryStore, RateLimiter } from '../../ts/index.js'
 import { TestClock } from '../../ts/testing/index.js'
 import { drivenRedis } from '../driven-redis.js'
 
-/** What a limiter takes as its first argument. */
+/** The type of a limiter's first argument. */
 type Enforced = Policy | Policies | TieredPolicy | { readonly [name: string]: Policy | TieredPolicy }
 
 type BanningOptions = Pick<RateLimiterOptions, 'ban' | 'blockFor'>

@@ -1,5 +1,5 @@
 /**
- * What compilers answer to calls of methods that the limiter's policies do not have.
+ * The errors of compilers for calls of methods that the limiter's policies do not have.
  */
 import { createRequire } from 'node:module'
 import { type CompilerAnswer, compilerAnswers } from '../../scripts/mistakes/compiler.cjs'

@@ -5,8 +5,8 @@
 -- identifier followed by its units: a double, or one for each policy if they are by policy. Members
 -- with equal scores are sorted bytewise, so the second follows the first.
 --
--- All functions take the number of the set's key, and units as this text. On failure they return Redis's reply, or `false`
--- if the key is not such a sorted set.
+-- All functions take the number of the set's key, and units as this text. On failure they return
+-- Redis's reply, or `false` if the key is not such a sorted set.
 local function new_holds(context)
   local MAX_DROPPED = 100
   local holds = {}

@@ -1,5 +1,5 @@
 /**
- * What the TypeScript compiler answers to programs that use the built package: `dist/`.
+ * The errors of the TypeScript compiler for programs that use the built package: `dist/`.
  */
 const { createRequire } = require('node:module')
 const { dirname, join } = require('node:path')

@@ -5,17 +5,17 @@ import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 /** The meter of policies without one: they count calls. */
 export const CALLS = 'calls'
 
-/** The options of every policy that choose what it counts, and by which key. */
+/** The options that every policy has: its key dimension, and its meter with a default cost. */
 export interface CountOptions<S extends string = string, M extends string = string, D extends number = number>
   extends PerOption<S> {
   /**
-   * The name of what this policy counts, such as `'tokens'`: letters, digits, `_`, `.` and `-`, up to 32, starting
-   * with a letter. If a policy of a limiter has a meter, the cost of a call is an object by meter:
+   * The name of this policy's unit, such as `'tokens'`: letters, digits, `_`, `.` and `-`, up to 32, starting with a
+   * letter. If a policy of a limiter has a meter, the cost of a call is an object by meter:
    * `take(key, { cost: { tokens: 2500 } })`. Default: `'calls'`, of which each call costs 1 unless it says otherwise.
    */
   readonly meter?: M
   /**
-   * What a call costs that does not name this policy's `meter`: a whole number from 0. Needs a `meter` other than
+   * The cost of a call that does not name this policy's `meter`: a whole number from 0. Needs a `meter` other than
    * `'calls'`. Default: each call must name the meter.
    */
   readonly defaultCost?: D

@@ -15,7 +15,7 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
  * One limit: an algorithm with its numbers.
  *
  * It is plain data: it can be logged, sent to a worker or written to a file. Every function checks it again. Its `per`
- * is the key dimension that it counts by, and its `meter` names what it counts.
+ * is its key dimension, and its `meter` is the name of its unit.
  * `gcra({ limit, period, per: 'ip', meter: 'tokens' })` has the type
  * `GcraPolicy & { readonly per: 'ip' } & { readonly meter: 'tokens' }`.
  *

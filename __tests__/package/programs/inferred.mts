@@ -1,4 +1,4 @@
-// A library with `declaration`, which exports what it makes without writing down any type.
+// A library with `declaration`. It exports limiters and policies without written types.
 import {
   calendarWindow,
   concurrency,

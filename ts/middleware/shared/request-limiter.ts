@@ -362,7 +362,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
   }
 }
 
-/** The options of a call. What is `undefined` has its default. */
+/** The options of a call, without those that are `undefined`. */
 function callOf(cost: AnyCost | undefined, tier: string | undefined): { cost?: AnyCost; tier?: string } {
   return { ...(cost !== undefined && { cost }), ...(tier !== undefined && { tier }) }
 }

@@ -187,7 +187,7 @@ function decode(reader: Reader, { symbols, distances }: BlockCodes, into: Uint8A
     } else {
       const length = added(reader, LENGTHS, symbol - END - 1)
       const distance = added(reader, DISTANCES, reader.symbol(distances))
-      // Byte by byte: a copy may repeat what it has just written.
+      // Byte by byte: the copy may overlap its own output.
       for (const end = at + length; at < end; at++) {
         into[at] = into[at - distance] as number
       }

@@ -131,6 +131,7 @@ const TABLES = [
       ['MULTI_POLICY', 2, 'One take on each key of several policies that all have a fast path.'],
       ['MULTI_POLICY_OPTIMISTIC', 3, 'The same for calls of one unit that should mostly be hits.'],
       ['WINDOW_OPTIMISTIC', 4, 'One unit on each key of a fixed window, for calls that should mostly be hits.'],
+      ['MULTI_POLICY_METERED', 7, 'The same for calls that take a number of units by policy.'],
       ['PERMITS', 6, 'Calls of acquire, release and renew on one key of one policy.'],
       ['BAN', 5, 'The rule for bans, before the form of a group to which it applies.'],
       ['SINGLE_POLICY', SINGLE_POLICY, 'Plus the number of an algorithm: one take on each key of one policy.'],

@@ -79,6 +79,8 @@ pub(crate) mod form {
     pub(crate) const MULTI_POLICY_OPTIMISTIC: u8 = 3;
     /// One unit on each key of a fixed window, for calls that should mostly be hits.
     pub(crate) const WINDOW_OPTIMISTIC: u8 = 4;
+    /// The same for calls that take a number of units by policy.
+    pub(crate) const MULTI_POLICY_METERED: u8 = 7;
     /// Calls of acquire, release and renew on one key of one policy.
     pub(crate) const PERMITS: u8 = 6;
     /// The rule for bans, before the form of a group to which it applies.
@@ -197,6 +199,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("FORM_MULTI_POLICY", "2"),
     ("FORM_MULTI_POLICY_OPTIMISTIC", "3"),
     ("FORM_WINDOW_OPTIMISTIC", "4"),
+    ("FORM_MULTI_POLICY_METERED", "7"),
     ("FORM_PERMITS", "6"),
     ("FORM_BAN", "5"),
     ("FORM_SINGLE_POLICY", "16"),

@@ -17,6 +17,7 @@
 --                                is read
 -- FORM_MULTI_POLICY              one take on each key of several policies (see multi_policy.lua)
 -- FORM_MULTI_POLICY_OPTIMISTIC   the same, with optimistic fixed windows
+-- FORM_MULTI_POLICY_METERED      the same, with costs by policy
 --
 -- FORM_BAN                       the rule for bans of the group that follows: the number of its bytes
 --                                (one byte), the policies to which it applies (one byte; bits), and

@@ -21,9 +21,8 @@ while at <= #context.request do
       form, costs = form - FORM_WITH_COSTS, { struct.unpack('>' .. string.rep('d', count), context.request, at) }
       at = at + 8 * count
     end
-    if form == FORM_MULTI_POLICY or form == FORM_MULTI_POLICY_OPTIMISTIC then
-      local is_optimistic = form == FORM_MULTI_POLICY_OPTIMISTIC
-      at, key_offset, group = multi_policy(context, at, first - 1, count, costs, is_optimistic, window_optimistic)
+    if form == FORM_MULTI_POLICY or form == FORM_MULTI_POLICY_OPTIMISTIC or form == FORM_MULTI_POLICY_METERED then
+      at, key_offset, group = multi_policy(context, at, first - 1, count, costs, form, window_optimistic)
     elseif form == FORM_WINDOW_OPTIMISTIC then
       at, group = window_optimistic()(context, at, first, key_offset)
     else

@@ -2,12 +2,15 @@
 -- n-th key of each policy.
 --
 -- The request has the number of policies (one byte) and, for each, its algorithm (one byte) and its
--- numbers. All policies have the same number of keys.
+-- numbers. All policies have the same number of keys. With FORM_MULTI_POLICY_METERED, costs are by
+-- policy: one double for each call follows each algorithm.
 --
--- With `is_optimistic`, fixed windows are not read. Once the other policies admit the call, INCR
--- charges the windows, and the general path undoes the increment of a window that was closed or
--- full.
-local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, window_optimistic)
+-- With FORM_MULTI_POLICY_OPTIMISTIC, fixed windows are not read. Once the other policies admit the
+-- call, INCR charges the windows, and the general path undoes the increment of a window that was
+-- closed or full.
+local function multi_policy(context, at, key_offset, key_count, costs, form, window_optimistic)
+  local is_optimistic, is_metered = form == FORM_MULTI_POLICY_OPTIMISTIC, form == FORM_MULTI_POLICY_METERED
+  local costs_of_policy, double_of_call = {}, is_metered and '>' .. string.rep('d', key_count)
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policy_count
   policy_count, at = unpack_struct('>I1', context.request, at)
@@ -20,6 +23,10 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
     local algorithm
     algorithm, at = unpack_struct('>I1', context.request, at)
     algorithms[index] = algorithm
+    if is_metered then
+      costs = { unpack_struct(double_of_call, context.request, at) }
+      costs_of_policy[index], at = costs, at + 8 * key_count
+    end
     key_offsets[index], policy_starts[index] = key_offset, at
     if is_optimistic and algorithm == ALGORITHM_FIXED_WINDOW then
       local bound = {}
@@ -62,7 +69,8 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
           expected = state or counters[index]
           reply = expected
           if state then
-            reply = costs and call('INCRBY', name, tostring(costs[number])) or call('INCR', name)
+            local own_costs = costs_of_policy[index] or costs
+            reply = own_costs and call('INCRBY', name, tostring(own_costs[number])) or call('INCR', name)
           end
           state = pack('>d', -expected)
         end
@@ -81,10 +89,13 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
           general_path.open_policy(context, group, general_path.algorithms[algorithms[index]], policy_starts[index])
         end
       end
-      local keys = {}
+      local keys, cost = {}, is_metered and {} or costs and costs[number] or 1
       for index, executor in ipairs(group.executors) do
         local key = key_offsets[index] + number
         keys[index] = key
+        if is_metered then
+          cost[index] = costs_of_policy[index][number]
+        end
         local value = values[index][number]
         if bounds[index] then
           value = general_path.undo_increment(names[key], index <= incremented and counters[index])
@@ -93,7 +104,7 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
           general_path.load_key(context, group, executor, key, value)
         end
       end
-      general_path.take(context, group, keys, costs and costs[number] or 1)
+      general_path.take(context, group, keys, cost)
       count, state_count = context.outcome_count, #states
     end
   end

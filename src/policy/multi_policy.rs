@@ -7,6 +7,7 @@ use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome};
 use crate::policy::ban::Ban;
 use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
 use crate::policy::policy_set::{PerPolicy, PolicySet};
+use crate::policy::units::Units;
 use crate::policy::{Policy, State};
 use crate::short_list::ShortList;
 use crate::time::Micros;
@@ -261,20 +262,45 @@ pub trait States {
     fn of(&mut self, number: usize) -> &mut State;
 }
 
-/// Takes `cost` units under policies that all count by the same key: all charge it, or none.
+/// The cost of a call by policy.
+pub trait Cost {
+    /// Whether the costs under different policies may differ.
+    const IS_BY_POLICY: bool;
+
+    /// The cost under the policy of this number.
+    fn of(&self, policy: usize) -> u64;
+}
+
+impl Cost for u64 {
+    const IS_BY_POLICY: bool = false;
+
+    fn of(&self, _: usize) -> u64 {
+        *self
+    }
+}
+
+impl Cost for &Units {
+    const IS_BY_POLICY: bool = true;
+
+    fn of(&self, policy: usize) -> u64 {
+        Units::of(self, policy)
+    }
+}
+
+/// Takes a cost under policies that all count by the same key: all charge their units of it, or none.
 ///
 /// [`execute`](crate::policy::execute::execute) does the same to a key without metadata. Returns
-/// `None` for a refused call that may be a strike, which would give the key metadata; then only
-/// states have been normalized.
-pub fn take_all(
+/// `None` for a refused call that may be a strike, which would give the key metadata, and for an
+/// impossible cost by policy; then only states have been normalized.
+pub fn take_all<C: Cost>(
     policies: &PolicySet,
     states: &mut impl States,
     now: Micros,
-    cost: u64,
+    cost: C,
 ) -> Option<Response> {
     let by_number = || policies.named().iter().map(|named| &named.policy).enumerate();
     let outcome = |(number, policy): (usize, &Policy)| {
-        let state = states.of(number);
+        let (state, cost) = (states.of(number), cost.of(number));
         // A cost of 0 only repairs the state.
         if cost > 0 {
             policy.normalize(state, now);
@@ -285,12 +311,14 @@ pub fn take_all(
     };
     let outcomes: PerPolicy<_> = by_number().map(outcome).collect();
     let status = joint_status(|outcome| outcomes.contains(&outcome), false);
-    if status == Status::Refused && policies.ban().is_some() {
+    if status == Status::Refused && policies.ban().is_some()
+        || status == Status::Impossible && C::IS_BY_POLICY
+    {
         return None;
     }
     let mut statuses = PerPolicy::new();
     for ((number, policy), outcome) in by_number().zip(outcomes) {
-        let state = states.of(number);
+        let (state, cost) = (states.of(number), cost.of(number));
         if status == Status::Allowed {
             policy.charge(state, now, cost);
         }
@@ -298,5 +326,7 @@ pub fn take_all(
     }
     let named = policies.alone().is_none_or(|policy| policy.named_limits() > 0);
     let reported = reported_limit(&statuses, status);
-    Some(Response::of_status(named, &statuses, reported, now, iter::repeat(cost), status))
+    // The response needs the cost only for impossible calls.
+    let cost = iter::repeat(if C::IS_BY_POLICY { 0 } else { cost.of(0) });
+    Some(Response::of_status(named, &statuses, reported, now, cost, status))
 }

@@ -10,9 +10,9 @@ use crate::algorithm::{Algorithm as _, Rewrites};
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::memory::limiter::multi_key::{MultiKeyDecision, OperationError};
-use crate::policy::decision::{self, Decision};
+use crate::policy::decision::{self, Decision, Status};
 use crate::policy::execute::Execution;
-use crate::policy::multi_policy::{self, Response, States};
+use crate::policy::multi_policy::{self, Cost, Response, States};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{InvalidPolicySet, PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
@@ -135,6 +135,15 @@ impl MemoryLimiter {
         operation: &Operation,
         clock: &impl Clock,
     ) -> Result<Execution, OperationError> {
+        if let (&[Some(key)], Operation::Take { cost }) = (keys, operation)
+            && self.policies.alone().is_none()
+            && !cfg!(target_arch = "wasm32")
+            && let Some(response) = self.take_all(key, cost, clock)
+        {
+            let is_allowed =
+                matches!(response.decision.status, Status::Allowed | Status::AllowedLast);
+            return Ok(Execution::new(response, cost.if_charged(is_allowed)));
+        }
         self.lock_keys(keys, clock).try_execute(operation)
     }
 
@@ -169,7 +178,7 @@ impl MemoryLimiter {
     ///
     /// Returns `None`, and charges nothing, if the key does not qualify, if this visit has to sweep,
     /// or if the call is refused and may be a strike.
-    fn take_all(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Response> {
+    fn take_all(&self, key: Key<'_>, cost: impl Cost, clock: &impl Clock) -> Option<Response> {
         if self.policies.key_dimensions() > 1 {
             return None;
         }

@@ -28,19 +28,36 @@ impl From<Operation> for CallRequest {
 }
 
 impl CallRequest {
-    fn cost(&self) -> Option<u64> {
+    /// The costs of a take: a single one, or one for each policy. Empty for any other call.
+    fn costs(&self) -> &[u64] {
         match self {
-            Self::Take(cost) => Some(*cost),
-            Self::Other(_) => None,
+            Self::Take(cost) => std::slice::from_ref(cost),
+            Self::Other(other) => match &**other {
+                Operation::Take { cost } => cost.numbers(),
+                _ => &[],
+            },
         }
     }
 
+    /// Whether it takes units under all policies.
     pub(crate) fn takes_units(&self) -> bool {
-        self.cost().is_some_and(|cost| cost > 0)
+        match self {
+            Self::Take(cost) => *cost > 0,
+            Self::Other(_) => {
+                let costs = self.costs();
+                !costs.is_empty() && costs.iter().all(|&cost| cost > 0)
+            }
+        }
     }
 
     pub(crate) fn takes_one(&self) -> bool {
-        self.cost() == Some(1)
+        matches!(self, Self::Take(1))
+    }
+
+    /// The cost of a take under a policy; 0 for any other call.
+    fn cost_under(&self, policy: usize) -> u64 {
+        let costs = self.costs();
+        costs.get(if costs.len() > 1 { policy } else { 0 }).copied().unwrap_or(0)
     }
 }
 
@@ -295,26 +312,32 @@ pub(crate) fn push_takes(
     if !are_takes || !has_fast_path(policies) {
         return None;
     }
+    let is_alone = policies.alone().is_some();
+    let are_by_policy = !is_alone && calls.iter().any(|call| call.costs().len() > 1);
     let (optimistic, costs) = if are_units { (optimistic, 0) } else { (false, form::WITH_COSTS) };
     match policies.alone().map(|policy| codec(policy).algorithm()) {
         Some(ScriptAlgorithm::FixedWindow) if optimistic => request.push(form::WINDOW_OPTIMISTIC),
         Some(algorithm) => request.push(form::SINGLE_POLICY + algorithm as u8 + costs),
-        None => {
-            let several =
-                if optimistic { form::MULTI_POLICY_OPTIMISTIC } else { form::MULTI_POLICY };
-            request.push(several + costs);
-        }
+        None if are_by_policy => request.push(form::MULTI_POLICY_METERED),
+        None if optimistic => request.push(form::MULTI_POLICY_OPTIMISTIC),
+        None => request.push(form::MULTI_POLICY + costs),
     }
     request.extend_from_slice(&keys.to_be_bytes());
-    if !are_units {
-        calls.iter().filter_map(CallRequest::cost).for_each(|cost| push_double(request, cost));
+    let push_costs = |request: &mut Vec<u8>, policy| {
+        calls.iter().for_each(|call| push_double(request, call.cost_under(policy)));
+    };
+    if !are_units && !are_by_policy {
+        push_costs(request, 0);
     }
-    if policies.alone().is_none() {
+    if !is_alone {
         request.push(byte(policies.named().len()));
     }
-    for NamedPolicy { policy, .. } in policies.named() {
-        if policies.alone().is_none() {
+    for (number, NamedPolicy { policy, .. }) in policies.named().iter().enumerate() {
+        if !is_alone {
             request.push(codec(policy).algorithm() as u8);
+        }
+        if are_by_policy {
+            push_costs(request, number);
         }
         push_policy(request, policy, estimated_now);
     }

@@ -24,7 +24,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const SEED = /^seed \d+: \d+ violations; the first: .*$/m
 
-const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::operations']
+const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::flushes', 'redis::operations']
 
 /** By kind: the defects, the command that finds them, and the line of its output that is the finding. */
 const KINDS = {

@@ -31,4 +31,14 @@ export default {
     'local key, own_units = keys[index], units_of(units, index)',
     'local key, own_units = keys[index], units_of(units, 1)',
   ],
+  'the fast path of the script increments windows by the cost of the last policy': [
+    'lua/dispatch/multi_policy.lua',
+    'local own_costs = costs_of_policy[index] or costs',
+    'local own_costs = costs',
+  ],
+  'the fast path of the script leaves the costs of the first call to the general path': [
+    'lua/dispatch/multi_policy.lua',
+    'cost[index] = costs_of_policy[index][number]',
+    'cost[index] = costs_of_policy[index][1]',
+  ],
 }

@@ -4,8 +4,11 @@ use std::hint::black_box;
 
 use tollgate::key::Key;
 use tollgate::memory::{MemoryLimiter, MemoryStore};
+use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::units::Units;
 use tollgate::time::Micros;
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
@@ -16,6 +19,8 @@ pub(crate) fn count_all() {
     known_keys("gcra", gcra(LIMIT));
     known_keys("fixed window", fixed_window(LIMIT));
     known_keys("two policies", two_policies());
+    operations("four policies, one cost", &5.into());
+    operations("four policies, costs by policy", &[1, 5, 5, 3].into());
     refused();
     new_keys();
 }
@@ -47,6 +52,30 @@ fn known_keys(name: &str, policies: impl Into<PolicySet>) {
     count(&format!("memory, {name}, admitted"), LAPS * keys.len(), || {
         (0..LAPS).for_each(|_| lap());
     });
+}
+
+/// Takes on known keys under four policies, as JavaScript makes calls with costs by policy.
+fn operations(name: &str, cost: &Units) {
+    let named = |(number, policy): (usize, Policy)| NamedPolicy {
+        name: number.to_string().into(),
+        policy,
+        key_dimension: 0,
+    };
+    let policies = [gcra(LIMIT), gcra(LIMIT), fixed_window(LIMIT), fixed_window(LIMIT)];
+    let policies = policies.into_iter().enumerate().map(named).collect();
+    let (ledger, keys, mut now) =
+        (open(PolicySet::multi(policies).expect("names")), names(), START);
+    let mut lap = || {
+        for key in &keys {
+            now += 1;
+            let keys = [Some(Key::new(black_box(key)).expect("a legal key"))];
+            let take = Operation::Take { cost: black_box(cost).clone() };
+            let executed = ledger.execute(&keys, &take, &now).expect("a take");
+            assert_eq!(executed.response.decision.status, Status::Allowed, "{name}");
+        }
+    };
+    lap();
+    count(&format!("memory, {name}"), LAPS * keys.len(), || (0..LAPS).for_each(|_| lap()));
 }
 
 fn refused() {

@@ -30,6 +30,7 @@ const PARTS = {
   'scale-keys': () => import('./scale-keys.mjs'),
   'scale-in-flight': () => import('./scale-in-flight.mjs'),
   'scale-policies': () => import('./scale-policies.mjs'),
+  'scale-meters': () => import('./scale-meters.mjs'),
   'scale-limiters': () => import('./scale-limiters.mjs'),
   distance: () => import('./distance.mjs'),
   'scale-cluster': () => import('./scale-cluster.mjs'),

@@ -9,13 +9,17 @@ use redis::Value as RedisReply;
 use tollgate::algorithm::{Algorithm as _, SlidingLog};
 use tollgate::key::Key;
 use tollgate::policy::decision::{self, Decision};
-use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, CallFailure, Flush, KeyNames, ScriptCall, ScriptResult};
 
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::START;
+use crate::policy::multi_policy::{on, unused};
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::{Server, value};
 use crate::redis::twins::lasting;
@@ -114,4 +118,67 @@ pub(super) fn proven(policies: &[Arc<PolicySet>]) {
 #[test]
 fn limiters_that_go_together_are_decided_as_if_each_went_alone() {
     proven(&policies());
+}
+
+/// Several policies that all have a fast path: windows with a packed and an unpacked count among them.
+fn joint_policies() -> PolicySet {
+    let rate = |units, burst| RateSpec { units, period: SECOND, burst };
+    let policies = [
+        rate(7, 30).gcra(),
+        WindowSpec { limit: 40, window: SECOND }.policy(),
+        WindowSpec { limit: 20_000, window: HOUR }.policy(),
+        CounterSpec { limit: 50, window_ms: 1_000 }.policy(),
+        rate(5, 25).token_bucket(),
+    ];
+    let named = policies.into_iter().enumerate().map(|(number, policy)| NamedPolicy {
+        name: number.to_string().into(),
+        policy,
+        key_dimension: 0,
+    });
+    PolicySet::multi(named.collect()).unwrap()
+}
+
+/// Calls with a cost for each policy, on several keys. Some have one cost for all policies, and some
+/// have no cost under a policy.
+#[test]
+fn calls_with_costs_by_policy_are_decided_as_if_each_went_alone() {
+    let policies = joint_policies();
+    let names = KeyNames::new("joint", &policies);
+    let own = prop_oneof![6 => 1_u64..8, 1 => 0_u64..2, 1 => 8_u64..60];
+    let cost = prop_oneof![
+        4 => prop::collection::vec(own, policies.named().len()).prop_map(Units::from),
+        1 => (1_u64..3).prop_map(Units::from),
+    ];
+    let flush = (0_u64..400_000, prop::collection::vec((0..KEYS, cost), 1..6));
+    let server = std::cell::RefCell::new(Server::start());
+    let outcome = TestRunner::new(crate::cases::cases(60)).run(
+        &prop::collection::vec(flush, 1..30),
+        |flushes| {
+            let server = &mut *server.borrow_mut();
+            let _: () = server.run(&[b"FLUSHALL"]);
+            let mut kept = [(); KEYS].map(|()| unused(&policies));
+            let mut now = START;
+            for (pause, calls) in flushes {
+                now += pause;
+                let (mut batch, mut flush) = (CallBatch::new(), Flush::default());
+                let mut expected = Vec::new();
+                for (key, cost) in calls {
+                    let take = Operation::Take { cost };
+                    expected.push(Ok(on(&policies, &mut kept[key], |_| true, now, &take)));
+                    let key = format!("key {key}");
+                    batch.push_operation(&names, &[Key::new(&key).ok()], None, take);
+                }
+                flush.push(Arc::new(policies.clone()), batch);
+                let jobs = flush.script_calls();
+                let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
+                let mut executed: Vec<Result<Execution, CallFailure>> = Vec::new();
+                flush.complete(&answers, |one| executed.push(one));
+                prop_assert_eq!(executed, expected);
+            }
+            Ok(())
+        },
+    );
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
 }

@@ -128,6 +128,11 @@ export declare class NativeRedisLimiter {
    */
   bindEnqueue(answer: Float64Array): (key: string, cost: number) => void
   /**
+   * Returns a function that enqueues a take from `key` with a cost for each policy. The first `count`
+   * numbers of `answer` are the costs. It writes 0 or a failure's code to `answer`.
+   */
+  bindEnqueueByPolicy(answer: Float64Array): (key: string, count: number) => void
+  /**
    * Enqueues an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`. `keys` has one
    * key per key dimension, or undefined; an override has its policies. Returns 0 or a failure's code.
    */

@@ -18,6 +18,7 @@ use crate::key::Key;
 use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::MAX_POLICIES;
+use crate::protocol;
 
 /// The operation of these numbers, and of the policies of an override; `None` if numbers are missing.
 pub(crate) fn read_operation(
@@ -101,8 +102,9 @@ pub(crate) fn execute_operation(
     });
 }
 
-/// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number. It
-/// writes the response into the array.
+/// The callback: `(operation, amount, epochMs, ...keys)`, for an operation of at most one number, or of
+/// units by policy alone: then the amount is their number, and the array has them. It writes the response
+/// into the array.
 unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
     // SAFETY: the environment, the information and the data are those of the running callback, and
     // `execute_operation` calls no JavaScript.
@@ -110,7 +112,13 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
         let (arguments, _, limiter, response) =
             hot::arguments::<{ 3 + MAX_POLICIES }, Arc<MemoryLimiter>, [f64]>(env, info);
         let [code, amount, time, keys @ ..] = arguments;
-        let operation = read_operation(number(env, code), &[number(env, amount)], Vec::new());
+        let (code, amount) = (number(env, code), number(env, amount));
+        let mut numbers = [amount; 1 + MAX_POLICIES];
+        let is_metered = whole(code) > u64::from(protocol::operation::METERED);
+        let given = if is_metered { usize::try_from(whole(amount)).unwrap_or(0) } else { 0 };
+        let count = given.min(MAX_POLICIES).min(response.len());
+        numbers[1..=count].copy_from_slice(&response[..count]);
+        let operation = read_operation(code, &numbers[..=count], Vec::new());
         let time = CallClock::call(number(env, time));
         let mut buffers = KeyBuffers::new();
         let keys = buffers.read(env, keys.into_iter());

@@ -263,7 +263,7 @@ pub trait States {
 }
 
 /// The cost of a call by policy.
-pub trait Cost {
+pub trait Cost: Copy {
     /// Whether the costs under different policies may differ.
     const IS_BY_POLICY: bool;
 

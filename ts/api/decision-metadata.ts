@@ -62,13 +62,32 @@ export function withUnits(decision: Decision, origin: object, key: string | Keys
     return withMetadata(decision, origin, key, units)
   }
   if (decision.allowed) {
-    unitsByPolicy.set(decision, { units, left: [...units] })
+    new UnitsByPolicy(decision, units)
   }
   return withMetadata(decision, origin, key, 1)
 }
 
-/** The units by policy of decisions under policies with meters, and those that can still be refunded. */
-const unitsByPolicy = new WeakMap<object, { readonly units: readonly number[]; readonly left: number[] }>()
+/**
+ * The units by policy of a decision under policies with meters, and those that can still be refunded, as private
+ * fields: a `WeakMap` takes 0.5 us of a call.
+ */
+class UnitsByPolicy extends ReturnOverride {
+  readonly #units: readonly number[]
+  #left: number[] | undefined
+
+  constructor(decision: object, units: readonly number[]) {
+    super(decision)
+    this.#units = units
+  }
+
+  static of(decision: object): { readonly units: readonly number[]; readonly left: number[] } | undefined {
+    if (!(#units in decision)) {
+      return undefined
+    }
+    decision.#left ??= [...decision.#units]
+    return { units: decision.#units, left: decision.#left }
+  }
+}
 
 export interface RefundCredit {
   readonly key: string | Keys
@@ -110,7 +129,7 @@ function plainCreditOf(metadata: DecisionMetadata): RefundCredit {
 
 function meteredCreditOf(metadata: DecisionMetadata, policies: number): RefundCredit {
   const none = () => new Array<number>(policies).fill(0)
-  const { units: cost, left } = unitsByPolicy.get(metadata) ?? { units: none(), left: none() }
+  const { units: cost, left } = UnitsByPolicy.of(metadata) ?? { units: none(), left: none() }
   return {
     key: DecisionMetadata.keyOf(metadata),
     cost,

@@ -22,6 +22,10 @@ export function plainUnitsOf(option: string, value: unknown, min = 1): number {
 
 /** The cost of a call by policy. A meter that it leaves out has its default cost. */
 export function costsOf(meters: MeterSet, value: unknown, option = 'cost'): readonly number[] {
+  const costs = value === undefined ? undefined : validCostsOf(meters, value)
+  if (costs !== undefined) {
+    return costs
+  }
   const given = unitsByMeter(meters, option, value ?? {})
   return byPolicy(meters, (meter, index) => {
     const cost = given(meter) ?? meters.defaultCosts[index]
@@ -34,6 +38,29 @@ export function costsOf(meters: MeterSet, value: unknown, option = 'cost'): read
     }
     return cost
   })
+}
+
+/** The cost by policy of nearly all calls, without the texts of errors; `undefined` for any other value. */
+function validCostsOf({ names, ofPolicy, defaultCosts }: MeterSet, value: unknown): readonly number[] | undefined {
+  if (typeof value !== 'object' || value === null) {
+    return undefined
+  }
+  const costs: number[] = []
+  let given = 0
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string
+    const isGiven = Object.hasOwn(value, name)
+    const cost: unknown = isGiven ? (value as { readonly [name: string]: unknown })[name] : defaultCosts[index]
+    given += isGiven ? 1 : 0
+    if (typeof cost !== 'number' || !Number.isSafeInteger(cost) || cost < 0) {
+      return undefined
+    }
+    costs.push(cost)
+  }
+  if (Object.keys(value).length !== given) {
+    return undefined
+  }
+  return ofPolicy.map((index) => costs[index] as number)
 }
 
 /** The units of a reservation by policy: not 0 under all of them. */
@@ -116,6 +143,12 @@ interface MeteredCall {
 export function meteredCallOf(method: string, options: unknown, meters: MeterSet): MeteredCall {
   if (typeof options === 'number') {
     throw invalid('INVALID_COST', 'cost', BY_METER, options, `write ${method}(key, { cost: ${exampleOf(meters)} })`)
+  }
+  if (typeof options === 'object' && options !== null) {
+    const keys = Object.keys(options)
+    if (keys.length === 1 && keys[0] === 'cost') {
+      return { cost: (options as { readonly cost: unknown }).cost, tag: undefined, tier: undefined }
+    }
   }
   const names = ['cost', 'tag', 'tier'] as const
   const given = typeof options === 'object' && options !== null ? Object.keys(options) : []

@@ -4,22 +4,26 @@
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
 use std::num::NonZeroU16;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::bindgen_prelude::{
     Array, ClassInstance, Env, Float64Array, Float64ArraySlice, Result, Unknown,
 };
-use napi::{Error, Status};
+use napi::{Error, Status, sys};
 use napi_derive::napi;
 
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::node::hot::{self, CallResult, LimiterCall};
+use crate::node::key::{KeyBuffer, number};
 use crate::node::operation::{self, KeyBuffers};
 use crate::node::policy::NativePolicy;
 use crate::node::policy_set::NativePolicySet;
 use crate::node::response::{DecisionBuffer, FailureCode};
+use crate::node::whole;
 use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
@@ -63,6 +67,33 @@ impl LimiterCall for VariantCalls {
         batch.set_variant(*variant);
         Ok(None)
     }
+}
+
+/// The callback: `(key, count)`. See [`NativeRedisLimiter::bind_enqueue_by_policy`].
+unsafe extern "C" fn enqueue_by_policy(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+) -> sys::napi_value {
+    // SAFETY: the environment, the information and the data are those of the running callback.
+    unsafe {
+        let ([key, count], _, VariantCalls { queue, variant }, answer) =
+            hot::arguments::<2, VariantCalls, [f64]>(env, info);
+        let count = usize::try_from(whole(number(env, count))).unwrap_or(0).min(answer.len());
+        let costs: Vec<_> = answer[..count].iter().copied().map(whole).collect();
+        let mut buffer = KeyBuffer::new();
+        let key = buffer.read(env, key);
+        // A panic becomes a failure.
+        let enqueued = catch_unwind(AssertUnwindSafe(|| {
+            let take = Operation::Take { cost: costs.into() };
+            let mut batch = locked(&queue.batch);
+            batch.push_operation(&queue.names, &[Some(key?)], None, take);
+            batch.set_variant(*variant);
+            Ok(())
+        }));
+        let enqueued = enqueued.unwrap_or(Err(FailureCode::Panicked));
+        answer[0] = enqueued.map_or_else(FailureCode::code, |()| 0.0);
+    }
+    ptr::null_mut()
 }
 
 impl NativeRedisLimiter {
@@ -127,6 +158,18 @@ impl NativeRedisLimiter {
     pub fn bind_enqueue(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         let calls = VariantCalls { queue: Arc::clone(&self.queue), variant: self.variant };
         hot::function::<VariantCalls>(env, calls, answer)
+    }
+
+    /// Returns a function that enqueues a take from `key` with a cost for each policy. The first `count`
+    /// numbers of `answer` are the costs. It writes 0 or a failure's code to `answer`.
+    #[napi(catch_unwind, ts_return_type = "(key: string, count: number) => void")]
+    pub fn bind_enqueue_by_policy(
+        &self,
+        env: Env,
+        answer: Float64Array,
+    ) -> Result<Unknown<'static>> {
+        let calls = VariantCalls { queue: Arc::clone(&self.queue), variant: self.variant };
+        hot::bind::<_, [f64]>(env, calls, answer, enqueue_by_policy)
     }
 
     /// Enqueues an operation, by the numbers of `numbersOf` in `ts/backends/operation.ts`. `keys` has one

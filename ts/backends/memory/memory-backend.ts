@@ -19,12 +19,15 @@ import {
   type ScheduledReservation,
 } from '../operation.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
+import { OPERATION_CODES } from '../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
 import { commonCost, type Units } from '../units.js'
 import { type TakeCall, takeCallOf } from './take-call.js'
 
 /** Makes the engine read the system clock. */
 const SYSTEM_CLOCK = -1
+
+const METERED_TAKE = OPERATION_CODES.take + OPERATION_CODES.metered
 
 /** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
@@ -90,8 +93,27 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: Units): Decision {
-    const { decision } = this.#resultOf(keys, { kind: 'take', cost: commonCost(cost) })
+    const common = commonCost(cost)
+    const decision =
+      typeof common === 'number'
+        ? this.#resultOf(keys, { kind: 'take', cost: common }).decision
+        : this.#takeByPolicy(keys.keys, common)
     return withUnits(decision, this.origin, keys, cost)
+  }
+
+  /** The costs are passed in the response: an array in the call would double its time. */
+  #takeByPolicy(keys: Keys['keys'], costs: readonly number[]): Decision {
+    // The user's clock may call this limiter.
+    const now = this.#now()
+    for (let policy = 0; policy < costs.length; policy++) {
+      this.#response[policy] = costs[policy] as number
+    }
+    this.#execute(METERED_TAKE, costs.length, now, ...keys)
+    const decision = multiLimitDecisionAt(this.#response, 0, this.#limitNames)
+    if (decision === undefined) {
+      throw errorAt(this.#response, 0, keys[0])
+    }
+    return decision
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults {

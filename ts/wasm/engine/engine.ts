@@ -1,6 +1,6 @@
 import * as glue from '../../../generated/wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
-import { FAILURE_CODES } from '../../backends/protocol.js'
+import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
 import { ElapsedClock } from '../../platform/elapsed-clock.js'
 import { timers } from '../../platform/timers.js'
 import { buildOverrides, buildPolicySet } from './builder.js'
@@ -31,7 +31,10 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   bindExecute(answer: Float64Array): ReturnType<EngineLimiterState['bindExecute']> {
-    return (operation, amount, epochMs, ...keys) => this.execute(keys, operation, [amount], [], epochMs, answer)
+    return (operation, amount, epochMs, ...keys) => {
+      const units = operation > OPERATION_CODES.metered ? answer.subarray(0, amount) : []
+      this.execute(keys, operation, [amount, ...units], [], epochMs, answer)
+    }
   }
 
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void {

@@ -1,7 +1,7 @@
 import type { WasmRedisLimiter } from '../../../generated/wasm/redis-engine.js'
 import * as glue from '../../../generated/wasm/redis-engine.js'
 import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
-import { FAILURE_CODES } from '../../backends/protocol.js'
+import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
 import { buildOverrides, buildPolicySet } from '../engine/builder.js'
 import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
@@ -22,6 +22,13 @@ export class CallBuffer {
       checkSeed()
       const length = scratch.writeKey(key, 0)
       answer[0] = length < 0 ? length : codeOrTrap(() => buffer.enqueueTake(length, cost))
+    }
+  }
+
+  bindEnqueueByPolicy(answer: Float64Array): (key: string, count: number) => void {
+    const operation = OPERATION_CODES.take + OPERATION_CODES.metered
+    return (key, count) => {
+      answer[0] = this.enqueue([key], undefined, operation, [count, ...answer.subarray(0, count)], [])
     }
   }
 

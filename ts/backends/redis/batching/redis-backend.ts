@@ -5,6 +5,7 @@ import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
+import { responseLengthOf } from '../../multi-policy.js'
 import {
   codeOf,
   type EngineOperation,
@@ -14,7 +15,7 @@ import {
   type OperationResult,
   type ScheduledReservation,
 } from '../../operation.js'
-import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
+import { errorOfCode } from '../../response.js'
 import { commonCost, type Units } from '../../units.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'
@@ -41,8 +42,9 @@ export class RedisBackend implements LimiterBackend {
   readonly #takeDecoder: TakeDecoder
   readonly #operationDecoder: OperationDecoder
   readonly #scheduleDecoder: ScheduledReservationDecoder
-  readonly #response = new Float64Array(RESPONSE_LENGTH)
+  readonly #response: Float64Array
   readonly #enqueueTake: (key: string, cost: number) => void
+  readonly #enqueueByPolicy: (key: string, count: number) => void
   readonly #tag: string | undefined
   readonly #release: () => void
   #isUsed = false
@@ -67,7 +69,9 @@ export class RedisBackend implements LimiterBackend {
     this.#takeDecoder = new TakeDecoder(this.#inFlight, names, this.origin)
     this.#operationDecoder = new OperationDecoder(this.#inFlight, names)
     this.#scheduleDecoder = new ScheduledReservationDecoder(this.#inFlight, names, policies.length)
+    this.#response = new Float64Array(responseLengthOf(limits.length))
     this.#enqueueTake = callBuffer.bindEnqueue(this.#response)
+    this.#enqueueByPolicy = callBuffer.bindEnqueueByPolicy(this.#response)
     this.#tag = tag
     this.#release = release
   }
@@ -97,7 +101,26 @@ export class RedisBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: Units): Promise<Decision> {
-    return this.#enqueue(keys, { kind: 'take', cost: commonCost(cost) }, this.#takeDecoder, cost)
+    const common = commonCost(cost)
+    if (typeof common === 'number' || keys.keys.length > 1 || (keys.tag ?? this.#tag) !== undefined) {
+      return this.#enqueue(keys, { kind: 'take', cost: common }, this.#takeDecoder, cost)
+    }
+    const { batcher } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
+    }
+    this.#markUsed()
+    for (let policy = 0; policy < common.length; policy++) {
+      this.#response[policy] = common[policy] as number
+    }
+    const key = keys.keys[0] as string
+    this.#enqueueByPolicy(key, common.length)
+    const code = this.#response[0] as number
+    if (code !== 0) {
+      throw errorOfCode(code, key)
+    }
+    return batcher.enqueue(this.#queue, this.#takeDecoder, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {

@@ -12,6 +12,7 @@ import {
   cachedDecision,
   cachedSingleDecision,
   type KeyBlock,
+  mayBeImpossible,
   type Refusal,
   RefusedKey,
   type RefusingPart,
@@ -89,8 +90,8 @@ export class RefusalCache {
       return this.decisionOn(new Keys([key], undefined), cost)
     }
     const now = this.#now()
-    const refusal = this.#keys.get(idOf(key, 0, undefined))?.refusalOf(cost, 0, now)
-    return refusal && cachedSingleDecision(refusal, now)
+    const refusal = this.#keys.get(idOf(key, 0, undefined))?.refusalOf(cost, now)
+    return refusal === undefined || mayBeImpossible([refusal], cost) ? undefined : cachedSingleDecision(refusal, now)
   }
 
   /** The decision on a call that the store would refuse; `undefined` if it must be asked. */
@@ -101,12 +102,15 @@ export class RefusalCache {
     const now = this.#now()
     const refusals: (Refusal | undefined)[] = []
     this.#forEachId(keys, (id, { policy }, part) => {
-      const refusal = this.#keys.get(id)?.refusalOf(cost, policy, now)
+      const refusal = this.#keys.get(id)?.refusalOf(unitsUnder(cost, policy), now)
       if (refusal !== undefined) {
         refusals[part] = refusal
       }
     })
-    return refusals.length === 0 ? undefined : cachedDecision(this.#policySet, this.#parts, refusals, cost, now)
+    const known = refusals.filter((refusal) => refusal !== undefined)
+    return known.length === 0 || mayBeImpossible(known, cost)
+      ? undefined
+      : cachedDecision(this.#policySet, this.#parts, refusals, cost, now)
   }
 
   /** Calls the store, unless calls on the same keys wait: then makes the call anew after them. */

@@ -78,17 +78,18 @@ export class RefusedKey {
     return this.refusal !== undefined && this.waiting === undefined && now < this.until && cost < this.refusal.minCost
   }
 
-  /** The refusal of a call now. `policy` is the one whose cost counts here. */
-  refusalOf(cost: Units, policy: number, now: number): Refusal | undefined {
+  /** The refusal of a call of this cost now, unless the cost is impossible: see {@link mayBeImpossible}. */
+  refusalOf(cost: number, now: number): Refusal | undefined {
     const { refusal } = this
-    const isRefused =
-      refusal !== undefined &&
-      this.waiting === undefined &&
-      now < this.until &&
-      unitsUnder(cost, policy) >= refusal.minCost &&
-      refusal.maxCosts?.every((most, policy) => unitsUnder(cost, policy) <= most) !== false
+    const isRefused = refusal !== undefined && this.waiting === undefined && now < this.until && cost >= refusal.minCost
     return isRefused ? refusal : undefined
   }
+}
+
+/** Whether the store may find a call impossible that these parts only refuse. */
+export function mayBeImpossible(refusals: readonly Refusal[], cost: Units): boolean {
+  const isAbove = ({ maxCosts }: Refusal) => maxCosts?.some((most, policy) => unitsUnder(cost, policy) > most)
+  return refusals.some(isAbove) && !refusals.some(({ isImpossible }) => isImpossible)
 }
 
 export function cachedSingleDecision(refusal: Refusal, now: number): Decision {
@@ -144,7 +145,7 @@ export function cachedDecision(
   for (const { name, policy } of limits) {
     const { dimension } = policies[policy] as (typeof policies)[number]
     const refusal = refusals[ofPolicy[policy] as number]
-    const ofKey = refusal ?? refusals.find((_, part) => parts[part]?.dimension === dimension)
+    const ofKey = refusal ?? refusals.find((one, part) => one !== undefined && parts[part]?.dimension === dimension)
     const { decision, receivedAt } = ofKey ?? known
     const theirs = decision.policies[name] as PolicyNumbers
     const { limit, capacity } = theirs

@@ -29,8 +29,8 @@ export interface LocalDecisions {
    */
   readonly lease?: Duration
   /**
-   * The most keys that are kept for each of both, 1 to 10,000,000, of about 500 bytes each. A refused key counts once for each
-   * meter that refuses it. Default: 100,000.
+   * The most keys that are kept for each of both, 1 to 10,000,000, of about 500 bytes each. A refused key counts once for
+   * each meter that refuses it. Default: 100,000.
    */
   readonly maxKeys?: number
 }

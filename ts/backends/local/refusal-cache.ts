@@ -91,7 +91,7 @@ export class RefusalCache {
     }
     const now = this.#now()
     const refusal = this.#keys.get(idOf(key, 0, undefined))?.refusalOf(cost, now)
-    return refusal === undefined || mayBeImpossible([refusal], cost) ? undefined : cachedSingleDecision(refusal, now)
+    return refusal === undefined || mayBeImpossible(refusal, cost) ? undefined : cachedSingleDecision(refusal, now)
   }
 
   /** The decision on a call that the store would refuse; `undefined` if it must be asked. */
@@ -108,7 +108,8 @@ export class RefusalCache {
       }
     })
     const known = refusals.filter((refusal) => refusal !== undefined)
-    return known.length === 0 || mayBeImpossible(known, cost)
+    const isUnknown = known.some((refusal) => mayBeImpossible(refusal, cost))
+    return known.length === 0 || (isUnknown && !known.some(({ isImpossible }) => isImpossible))
       ? undefined
       : cachedDecision(this.#policySet, this.#parts, refusals, cost, now)
   }

@@ -78,7 +78,7 @@ export class RefusedKey {
     return this.refusal !== undefined && this.waiting === undefined && now < this.until && cost < this.refusal.minCost
   }
 
-  /** The refusal of a call of this cost now, unless the cost is impossible: see {@link mayBeImpossible}. */
+  /** The refusal of a call of this cost now. The call may be impossible: see {@link mayBeImpossible}. */
   refusalOf(cost: number, now: number): Refusal | undefined {
     const { refusal } = this
     const isRefused = refusal !== undefined && this.waiting === undefined && now < this.until && cost >= refusal.minCost
@@ -86,10 +86,9 @@ export class RefusedKey {
   }
 }
 
-/** Whether the store may find a call impossible that these parts only refuse. */
-export function mayBeImpossible(refusals: readonly Refusal[], cost: Units): boolean {
-  const isAbove = ({ maxCosts }: Refusal) => maxCosts?.some((most, policy) => unitsUnder(cost, policy) > most)
-  return refusals.some(isAbove) && !refusals.some(({ isImpossible }) => isImpossible)
+/** Whether the store may find a call impossible that this part only refuses. */
+export function mayBeImpossible({ maxCosts }: Refusal, cost: Units): boolean {
+  return maxCosts?.some((most, policy) => unitsUnder(cost, policy) > most) === true
 }
 
 export function cachedSingleDecision(refusal: Refusal, now: number): Decision {

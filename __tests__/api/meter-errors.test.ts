@@ -150,13 +150,17 @@ test('tiers have one meter', async () => {
   })
 })
 
-test('local decisions need policies without meters', async () => {
+test('leases need policies without meters', async () => {
   const make = (local: object) => () => new RateLimiter(policies, { store: 'redis://localhost', prefix: 'a', local })
-  for (const local of [{ refusals: '1s' }, { lease: '100ms' }]) {
-    const error = await failed(make(local))
-    expect(error.code).toBe('INVALID_OPTION')
-    expect(error.message).toContain('local cannot be used with policies that have a meter')
+  for (const local of [{ lease: '100ms' }, { lease: '100ms', refusals: '1s' }] as const) {
+    expect(await failed(make(local))).toMatchObject({
+      code: 'INVALID_OPTION',
+      message:
+        'local.lease cannot be used with policies that have a meter: a lease has the same units under all policies; ' +
+        'use local: { refusals }',
+    })
   }
+  await make({ refusals: '1s' })().close()
 })
 
 test('a meter may have the name of an option, or of a property of all objects', async () => {

@@ -9,10 +9,6 @@ const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
 test.each<readonly [object, string]>([
   [{}, 'limiter must be a RateLimiter, got undefined'],
   [{ limiter: 'api' }, 'limiter must be a RateLimiter, got "api"'],
-  [
-    { limiter: new RateLimiter(gcra({ limit: 10, period: '1s', meter: 'tokens' })) },
-    'limiter must have no policies with a meter: a call of a client has one cost; call wait or take of the limiter',
-  ],
   [{ limiter, maxQueue: 5 }, 'OutgoingClient has no option "maxQueue"; did you mean "maxQueued"?'],
   [{ limiter, maxQueued: 0 }, 'maxQueued must be a whole number from 1 to 2^53 - 1, got 0'],
   [{ limiter, maxWait: '2d' }, 'maxWait must be a whole number from 0 to 86400000 milliseconds, got "2d"'],

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import type { Decision } from '../../ts/api/decision.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../../ts/backends/limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../../ts/backends/operation.js'
+import type { Units } from '../../ts/backends/units.js'
 import type { Keys } from '../../ts/input/keys.js'
 import type { PolicySet } from '../../ts/policies/policy-set.js'
 import type { VirtualTime } from './virtual-time.js'
@@ -48,7 +49,7 @@ export class DelayedStore implements LimiterBackend {
     return this.#later(() => this.backend.take(key, cost) as Decision)
   }
 
-  takeBy(keys: Keys, cost: number): Promise<Decision> {
+  takeBy(keys: Keys, cost: Units): Promise<Decision> {
     return this.#later(() => this.backend.takeBy(keys, cost) as Decision)
   }
 
@@ -60,7 +61,7 @@ export class DelayedStore implements LimiterBackend {
     return this.#later(() => this.backend.execute(keys, operation) as OperationResult)
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): Promise<ScheduledReservation> {
     return this.#later(() => this.backend.schedule(keys, cost, maxWaitUs) as ScheduledReservation)
   }
 

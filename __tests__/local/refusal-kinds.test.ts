@@ -9,6 +9,7 @@ import { blocksOf } from '../../ts/backends/blocks.js'
 import { LocalBackend } from '../../ts/backends/local/local-backend.js'
 import { localOptionsOf } from '../../ts/backends/local/local-options.js'
 import type { Operation, OperationResult } from '../../ts/backends/operation.js'
+import type { Units } from '../../ts/backends/units.js'
 import { fixedWindow, gcra, MemoryStore, type Policies, type Policy, tokenBucket } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { type PolicySet, policySetOf } from '../../ts/policies/policy-set.js'
@@ -47,6 +48,22 @@ const SETUPS: Record<string, Setup> = {
       { ip: of('ip', fast), account: of('account', tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1s' } })) },
     ],
   },
+  'bans, two meters of a key': {
+    tiers: [{ rate: slow, tokens: { ...fixedWindow({ limit: 5, window: '3s' }), meter: 'tokens' } }],
+    ban: { after: 2, period: '10s', for: ['1s', '3s'] },
+  },
+  'tiers, two meters': {
+    tiers: [
+      { calls: of('ip', slow), tokens: { ...of('account', slow), meter: 'tokens' }, all: of('account', slow) },
+      { calls: of('ip', fast), tokens: { ...of('account', fast), meter: 'tokens' }, all: of('account', fast) },
+    ],
+  },
+  'tiers of windows, two meters of a key': {
+    tiers: [
+      { calls: slow, tokens: fixedWindow({ limit: 4, window: '9s', meter: 'tokens' }) },
+      { calls: fast, tokens: fixedWindow({ limit: 8, window: '1s', meter: 'tokens' }) },
+    ],
+  },
 }
 
 type Step =
@@ -55,13 +72,16 @@ type Step =
       readonly kind: 'take' | 'reset' | 'block' | 'unblock' | 'penalize' | 'override'
       readonly tier: number
       readonly units: number
+      /** The units of the second meter. */
+      readonly others: number
       readonly keys: string[]
     }
 
 function steps(dimensions: number): fc.Arbitrary<Step[]> {
   const keys = fc.array(fc.constantFrom('a', 'b'), { minLength: dimensions, maxLength: dimensions })
   const units = fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, fc.integer({ min: 1, max: 7 }))
-  const of = <K extends string>(kind: fc.Arbitrary<K>) => fc.record({ kind, tier: fc.nat(9), units, keys })
+  const of = <K extends string>(kind: fc.Arbitrary<K>) =>
+    fc.record({ kind, tier: fc.nat(9), units, others: fc.nat(3), keys })
   const millis = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 5_000 }))
   return fc.array(
     fc.oneof(
@@ -77,7 +97,7 @@ function steps(dimensions: number): fc.Arbitrary<Step[]> {
 function refusedSteps(dimensions: number): Step[] {
   const keys = Array(dimensions).fill('a')
   return Array.from({ length: 60 }, (_, number): Step[] => [
-    ...Array.from({ length: 8 }, (): Step => ({ kind: 'take', tier: number, units: 1, keys })),
+    ...Array.from({ length: 8 }, (): Step => ({ kind: 'take', tier: number, units: 1, others: 1, keys })),
     { kind: 'pass', millis: 30 },
   ]).flat()
 }
@@ -117,7 +137,7 @@ class Limiter {
   }
 
   /** A refusal that was decided here. */
-  check(tier: number, keys: Keys, cost: number, decision: Decision): void {
+  check(tier: number, keys: Keys, cost: Units, decision: Decision): void {
     this.cached++
     checkFields(decision)
     const store = this.stores[tier] as DelayedStore
@@ -152,14 +172,21 @@ describe.each(Object.entries(SETUPS))('%s', (_, setup) => {
   const dimensions = policySetOf(setup.tiers[0]).dimensions?.length ?? 1
   const overriding = Object.values(setup.tiers.at(-1) as Policies)
 
-  function operationOf({ kind, units }: { kind: Step['kind']; units: number }): Operation {
+  const { meters } = policySetOf(setup.tiers[0])
+
+  const unitsOf = ({ units, others }: { units: number; others: number }): Units => {
+    return meters === undefined ? units : meters.ofPolicy.map((meter) => (meter === 0 ? units : others))
+  }
+
+  function operationOf(step: Exclude<Step, { kind: 'pass' }>): Operation {
+    const { kind, units } = step
     switch (kind) {
       case 'block':
         return { kind: 'block', durationUs: units * 300_000 }
       case 'override':
         return { kind: 'override', policies: overriding, durationUs: units * 500_000 }
       case 'penalize':
-        return { kind, units }
+        return { kind, units: unitsOf(step) }
       case 'reset':
       case 'unblock':
         return { kind }
@@ -187,11 +214,11 @@ describe.each(Object.entries(SETUPS))('%s', (_, setup) => {
           // What another tier changes is seen when its answer arrives.
           await limiter.time.advance(120)
         }
-        const answer = step.kind === 'take' ? local.takeBy(keys, step.units) : local.execute(keys, operationOf(step))
+        const answer = step.kind === 'take' ? local.takeBy(keys, unitsOf(step)) : local.execute(keys, operationOf(step))
         if (answer instanceof Promise) {
           pending.push(answer)
         } else if (step.kind === 'take' && (answer as Decision).source === 'cache') {
-          limiter.check(tier, keys, step.units, answer as Decision)
+          limiter.check(tier, keys, unitsOf(step), answer as Decision)
         }
         if (step.kind !== 'take') {
           await limiter.time.advance(120)

@@ -184,6 +184,97 @@ test('policies on one key refuse it together', async () => {
   expect(Object.keys(second).sort()).toEqual(Object.keys(first).sort())
 })
 
+describe('with meters', () => {
+  const policies = {
+    requests: hourly(10),
+    tokens: fixedWindow({ limit: 1_000, window: '2h', meter: 'tokens' }),
+    cents: fixedWindow({ limit: 50, window: '1h', meter: 'cents', defaultCost: 0 }),
+  }
+
+  test('a call is refused that costs as much under the meter that refused', async () => {
+    const limiter = limiterOf(policies)
+    await limiter.take('a', { cost: { tokens: 700, cents: 45 } })
+    const refused = await limiter.take('a', { cost: { tokens: 400, cents: 1 } })
+    expect(refused).toMatchObject({ status: 'refused', policy: 'tokens', source: 'store' })
+    const before = await scriptCalls()
+    const cached = await limiter.take('a', { cost: { tokens: 401, calls: 2 } })
+    expect(cached).toMatchObject({ status: 'refused', policy: 'tokens', source: 'cache', limit: 1_000, remaining: 300 })
+    expect(cached.policies.tokens.retryAfterMs).toBe(refused.policies.tokens.retryAfterMs)
+    // The numbers of the other meters of the key are those last seen.
+    expect(cached.policies.requests).toMatchObject({ limit: 10, remaining: 9, retryAfterMs: 0 })
+    expect(cached.policies.cents).toMatchObject({ limit: 50, remaining: 5, retryAfterMs: 0 })
+    expect(await limiter.refund(cached)).toEqual({ calls: 0, tokens: 0, cents: 0 })
+    expect(await scriptCalls()).toBe(before)
+  })
+
+  test('a call that costs less, or nothing, under that meter asks Redis', async () => {
+    const limiter = limiterOf(policies)
+    const take = (tokens: number, cents = 0) => limiter.take('a', { cost: { tokens, cents } })
+    await take(1_000)
+    expect(await take(400)).toMatchObject({ policy: 'tokens', source: 'store' })
+    // It leaves the refusal as it is.
+    expect(await take(0, 10)).toMatchObject({ allowed: true, source: 'store' })
+    expect(await take(400)).toMatchObject({ policy: 'tokens', source: 'cache' })
+    expect(await take(0, 45)).toMatchObject({ policy: 'cents', source: 'store' })
+    // Both meters refuse: the reported one has the longest retry.
+    const both = await take(400, 45)
+    expect(both).toMatchObject({ policy: 'tokens', source: 'cache', retryAfterMs: both.policies.tokens.retryAfterMs })
+    expect(both.policies.cents.retryAfterMs).toBe(3_600_000)
+    expect(await take(399, 44)).toMatchObject({ policy: 'tokens', source: 'store' })
+    expect(await take(399, 44)).toMatchObject({ policy: 'tokens', source: 'cache' })
+  })
+
+  test('an impossible cost under one meter', async () => {
+    const limiter = limiterOf(policies)
+    await limiter.take('a', { cost: { tokens: 1_000 } })
+    await limiter.take('a', { cost: { tokens: 1 } })
+    // The refusal by tokens says nothing of costs that are impossible.
+    const first = await limiter.take('a', { cost: { tokens: 1, cents: 51 } })
+    expect(first).toMatchObject({ status: 'impossible', policy: 'cents', source: 'store' })
+    const second = await limiter.take('a', { cost: { tokens: 1, cents: 52 } })
+    expect(second).toMatchObject({ status: 'impossible', policy: 'cents', source: 'cache', retryAfterMs: null })
+    expect(second.policies.tokens.retryAfterMs).toBe(7_200_000)
+    expect(await limiter.take('a', { cost: { tokens: 1 } })).toMatchObject({ status: 'refused', source: 'cache' })
+  })
+
+  test('a block refuses calls without a cost, too', async () => {
+    const limiter = limiterOf(policies)
+    await limiter.block('a', '1h')
+    const cost = { tokens: 0, calls: 0 }
+    expect(await limiter.take('a', { cost })).toMatchObject({ status: 'blocked', source: 'store' })
+    expect(await limiter.take('a', { cost })).toMatchObject({ status: 'blocked', source: 'cache' })
+    await limiter.unblock('a')
+    expect(await limiter.take('a', { cost })).toMatchObject({ status: 'allowed', source: 'store' })
+  })
+
+  test('a refund ends the refusals of all meters, and a reservation uses them', async () => {
+    const limiter = limiterOf(policies)
+    const taken = await limiter.take('a', { cost: { tokens: 1_000, cents: 50 } })
+    await limiter.take('a', { cost: { tokens: 5, cents: 5 } })
+    expect(await limiter.reserve('a', { tokens: 0, cents: 5 })).toMatchObject({
+      allowed: false,
+      decision: { source: 'cache', policy: 'cents' },
+    })
+    expect(await limiter.refund(taken, { tokens: 10 })).toEqual({ calls: 0, tokens: 10, cents: 0 })
+    expect(await limiter.take('a', { cost: { tokens: 5 } })).toMatchObject({ allowed: true, source: 'store' })
+  })
+
+  // promise: cached-refusals-cost
+  test('a flood asks Redis at most twice for each time of the refusals', async () => {
+    const limiter = limiterOf(policies, { refusals: '100ms' })
+    await limiter.take('a', { cost: { tokens: 1_000 } })
+    await limiter.take('a', { cost: { tokens: 1 } })
+    const before = await scriptCalls()
+    for (let step = 0; step < 100; step++) {
+      const costs = Array.from({ length: 200 }, (_, call) => ({ tokens: 1 + (call % 7), cents: call % 3 }))
+      const decisions = await Promise.all(costs.map((cost) => limiter.take('a', { cost })))
+      expect(decisions.every(({ allowed }) => !allowed)).toBe(true)
+      await redis.time.pass(10)
+    }
+    expect((await scriptCalls()) - before).toBeLessThanOrEqual(2 * 10)
+  })
+})
+
 test('keys with a tag of their own are other keys', async () => {
   const limiter = limiterOf(hourly(1))
   await limiter.take('a')

@@ -8,11 +8,12 @@ import {
 } from '../../examples/playground/model/algorithms.js'
 import { codeOf } from '../../examples/playground/model/code.js'
 import { limitsText, typedLimits } from '../../examples/playground/model/fields.js'
+import { inputErrorOf } from '../../examples/playground/model/input-error.js'
 import { type Law, lawsOf } from '../../examples/playground/model/laws.js'
 import { callsFromText } from '../../examples/playground/model/pasted.js'
 import { type RunResult, run } from '../../examples/playground/model/run.js'
 import { DEFAULT_STATE, hashOf, policyOf, stateOf, trafficOf } from '../../examples/playground/model/state.js'
-import type { Traffic } from '../../examples/playground/model/trace.js'
+import { checkMeter, type Traffic } from '../../examples/playground/model/trace.js'
 import { SHAPE_NAMES, SHAPES } from '../../examples/playground/model/traffic.js'
 import { type AdmittedCall, rollingOf, worstSpanOf } from '../../examples/playground/model/windows.js'
 import type { Policy } from '../../ts/index.js'
@@ -32,6 +33,9 @@ const POLICIES: readonly (readonly [AlgorithmName, Record<string, string>])[] = 
   ['slidingWindow', { limit: '11', window: '2500ms', buckets: '3', layout: 'hash' }],
   ['slidingLog', { limit: '6', window: '1500ms', countRefused: 'true' }],
   ['fixedWindow', { limit: '6', window: '1500ms', countRefused: 'true' }],
+  ['gcra', { limit: '700', period: '1s', burst: '300', meter: 'tokens' }],
+  ['slidingLog-limits', { meter: 'tokens' }],
+  ['fixedWindow', { meter: 'calls' }],
 ]
 
 async function outcomeOf(policy: Policy, traffic: Traffic): Promise<RunResult> {
@@ -50,7 +54,7 @@ describe('a law’s bound', () => {
         let at = 0
         const calls = steps.map(({ gap, cost, key }) => {
           at += gap
-          return { at, cost, key }
+          return { at, cost, key, units: { tokens: 3 - cost } }
         })
         const { laws, admitted, refused } = await outcomeOf(policy, { calls, startMs: START, lengthUs: at + 1 })
         expect(admitted + refused).toBe(calls.length)
@@ -190,10 +194,16 @@ describe('traffic', () => {
 
   test('is read from times in any format, in any order', () => {
     const text = '# seconds\n10\n0.25 ann\r\n\n1 bob 5\n'
-    expect(callsFromText(text).calls).toEqual([
-      { at: 250_000, key: 'ann', cost: 1 },
-      { at: 1_000_000, key: 'bob', cost: 5 },
-      { at: 10_000_000, key: 'client-1', cost: 1 },
+    expect(callsFromText(text).calls).toEqual(
+      [
+        { at: 250_000, key: 'ann', cost: 1 },
+        { at: 1_000_000, key: 'bob', cost: 5 },
+        { at: 10_000_000, key: 'client-1', cost: 1 },
+      ].map((call) => ({ ...call, units: {} })),
+    )
+    expect(callsFromText('1 ann 2 tokens=500,cents=3\n2 tokens=0').calls).toMatchObject([
+      { key: 'ann', cost: 2, units: { tokens: 500, cents: 3 } },
+      { key: 'client-1', cost: 1, units: { tokens: 0 } },
     ])
     const clock = callsFromText('2026-01-05T00:00:01.5Z\n1767571200\n1767571200250,ann,2\n2026-01-05T01:00:00+01:00')
     expect(clock.startMs).toBe(START)
@@ -204,7 +214,8 @@ describe('traffic', () => {
     ['', 'times must have a line for each call, got none'],
     ['1\nsoon', 'times: line 2 must start with seconds, Unix time or an ISO 8601 time, got "soon"'],
     ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
-    ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
+    ['1 ann 2 more', 'times: line 1 must be a time, a key, a cost and units of meters, got "1 ann 2 more"'],
+    ['1\n2 tokens=many', 'times: line 2 must be meters with whole numbers, such as tokens=500, got "tokens=many"'],
     ['1\n1767571200', 'times must all be absolute, or all be seconds from the start'],
     ['192.0.2.1 - - [05/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1', 'npx tollgate-cli simulate access.log'],
     ['{"time":"2026-01-05T00:00:00Z","ip":"192.0.2.1"}', 'times: line 1 is a line of an access log'],
@@ -223,6 +234,50 @@ describe('traffic', () => {
   })
 })
 
+describe('a meter', () => {
+  const traffic = SHAPES.steady.make(trafficOf('steady', { rate: '10', units: 'tokens=500 cents=0' }).values)
+
+  test('counts the units of the traffic', async () => {
+    const tokens = await outcomeOf(
+      nativePolicy('fixedWindow', { limit: '1000', window: '1m', meter: 'tokens' }),
+      traffic,
+    )
+    expect(tokens).toMatchObject({ meter: 'tokens', admitted: 2, full: 1_000 })
+    expect(tokens.laws.map(({ worst }) => worst.units)).toEqual([1_000])
+    const cents = await outcomeOf(nativePolicy('gcra', { limit: '1', meter: 'cents' }), traffic)
+    expect(cents).toMatchObject({ admitted: traffic.calls.length, refused: 0 })
+    const calls = await outcomeOf(nativePolicy('fixedWindow', { limit: '7', window: '1h', meter: 'calls' }), traffic)
+    expect(calls).toMatchObject({ meter: undefined, admitted: 7 })
+  })
+
+  test('is one that each call has units of', () => {
+    const check =
+      (meter: string, calls = traffic) =>
+      () =>
+        checkMeter(nativePolicy('gcra', { meter }), calls)
+    expect(check('tokens')).not.toThrow()
+    expect(check('calls')).not.toThrow()
+    const message = 'meter must be one that each call has units of (calls, tokens, cents), got "token"'
+    expect(check('token')).toThrow(message)
+    expect(check('toString')).toThrow('meter must be one')
+    expect(check('tokens', callsFromText('1 tokens=5\n2'))).toThrow('each call has units of (calls), got "tokens"')
+    expect(inputErrorOf(message, 'gcra: ', ALGORITHMS.gcra.leaves)).toMatchObject({ path: 'meter' })
+  })
+
+  test('is in the code, with the units of a call', () => {
+    const code = codeOf(policyOf('gcra', { meter: 'tokens' }), { cost: 1, units: { tokens: 500 } })
+    expect(code).toContain("meter: 'tokens'")
+    expect(code).toContain("limiter.take('user:42', { cost: { tokens: 500 } })")
+  })
+
+  test.each(['tokens', 'tokens=', 'tokens=-1', 'tokens=1.5', '5=5'])(
+    'has units that are whole numbers: %j',
+    (units) => {
+      expect(() => SHAPES.steady.make(trafficOf('steady', { units }).values)).toThrow('units must be meters with whole')
+    },
+  )
+})
+
 test('named limits stay text, whatever is typed', () => {
   const limits = [
     { name: 'second', limit: '5', window: '1s' },
@@ -237,7 +292,7 @@ test('the code for each policy compiles strictly, and makes that policy', () => 
     page: 'docs/playground.md',
     line: index * 100 + 1,
     language: 'ts',
-    code: codeOf(policyOf(name, values), index % 2 === 0 ? 1 : 5),
+    code: codeOf(policyOf(name, values), { cost: index % 2 === 0 ? 1 : 5, units: { tokens: 500 } }),
     given: [],
   }))
   expect(blocks.map(({ code }) => code)).toContainEqual(expect.stringContaining('gcra({ limit: 20'))

@@ -123,8 +123,17 @@ test('columns end where windows of common lengths end', () => {
 
 describe('another form', () => {
   test('keeps numbers of the same meaning only', () => {
-    const typed = trafficOf('edge', { window: '7s', calls: '9', within: '1s', cost: '3', bursts: '30@2s' })
-    expect(switchedTraffic(typed, 'bursts')).toEqual(trafficOf('bursts', { cost: '3', bursts: '30@2s' }))
+    const typed = trafficOf('edge', {
+      window: '7s',
+      calls: '9',
+      within: '1s',
+      cost: '3',
+      units: 'tokens=5',
+      bursts: '30@2s',
+    })
+    expect(switchedTraffic(typed, 'bursts')).toEqual(
+      trafficOf('bursts', { cost: '3', units: 'tokens=5', bursts: '30@2s' }),
+    )
     const steady = trafficOf('steady', { rate: '8', length: '30s', seed: '5' })
     expect(switchedTraffic(steady, 'clients')).toEqual(trafficOf('clients', { length: '30s', seed: '5' }))
   })
@@ -134,6 +143,8 @@ describe('another form', () => {
     expect(switchedPolicy(typed, 'slidingWindow')).toEqual(policyOf('slidingWindow', { limit: '7', window: '1m' }))
     expect(switchedPolicy(typed, 'calendarWindow')).toEqual(policyOf('calendarWindow', { limit: '7' }))
     expect(switchedPolicy(typed, 'tokenBucket')).toEqual(policyOf('tokenBucket'))
+    const metered = policyOf('tokenBucket', { meter: 'tokens' })
+    expect(switchedPolicy(metered, 'slidingLog-limits').values).toMatchObject({ meter: 'tokens' })
   })
 })
 
@@ -173,7 +184,7 @@ test.each([
 })
 
 test.each(ALGORITHM_NAMES)('coloured code is the code: %s', (name) => {
-  const code = codeOf(policyOf(name), 5)
+  const code = codeOf(policyOf(name), { cost: 5 })
   const parts = partsOf(code)
   expect(parts.map(({ text }) => text).join('')).toBe(code)
   expect(parts.filter(({ kind }) => kind === 'keyword').map(({ text }) => text)).toContain('import')

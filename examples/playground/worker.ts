@@ -21,7 +21,7 @@ import { type Law, lawsOf } from './model/laws.js'
 import type { PolicyResult, TrafficSummary, WorkerRequest, WorkerResponse } from './model/messages.js'
 import { run } from './model/run.js'
 import type { TypedPolicy } from './model/state.js'
-import { keysOf, type Traffic, TrafficError } from './model/trace.js'
+import { checkMeter, keysOf, type Traffic, TrafficError } from './model/trace.js'
 import { SHAPES } from './model/traffic.js'
 
 const MAKERS: { readonly [Name in AlgorithmName]: (options: never) => Policy } = {
@@ -75,7 +75,7 @@ async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
   const traffic = { ...sent, lengthUs: bins.columns * bins.widthUs }
   const keys = keysOf(traffic)
   const watched = keys.find(({ key }) => key === state.watch)?.key ?? keys[0]?.key ?? 'client-1'
-  const policies = state.policies.map(policyFrom)
+  const policies = state.policies.map((policy) => policyFrom(policy, traffic))
   const compared = comparedLaw(policies)
   const options = { columns: bins.columns, watched, compared, pause: pauseFor(id) }
   const results: PolicyResult[] = []
@@ -87,6 +87,7 @@ async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
     startMs: traffic.startMs,
     lengthUs: traffic.lengthUs,
     unitCosts: traffic.calls.every(({ cost }) => cost === 1),
+    first: traffic.calls[0],
     keys: keys.slice(0, MAX_KEYS),
     keyCount: keys.length,
     watched,
@@ -95,10 +96,15 @@ async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
   return { id, summary, results }
 }
 
-function policyFrom({ algorithm, values }: TypedPolicy): Policy | { readonly inputError: InputError } {
+function policyFrom(
+  { algorithm, values }: TypedPolicy,
+  traffic: Traffic,
+): Policy | { readonly inputError: InputError } {
   const { tree, leaves } = ALGORITHMS[algorithm]
   try {
-    return MAKERS[algorithm](optionsFrom(tree, values) as never)
+    const policy = MAKERS[algorithm](optionsFrom(tree, values) as never)
+    checkMeter(policy, traffic)
+    return policy
   } catch (error) {
     return { inputError: errorOf(error, `${algorithm}: `, leaves) }
   }

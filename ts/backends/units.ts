@@ -29,6 +29,11 @@ export function areSame(one: Units, other: Units): boolean {
   )
 }
 
+/** The units under one policy. */
+export function unitsUnder(units: Units, policy: number): number {
+  return typeof units === 'number' ? units : (units[policy] as number)
+}
+
 /** The numbers of units. */
 export function listOf(units: Units): readonly number[] {
   return typeof units === 'number' ? [units] : units

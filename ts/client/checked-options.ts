@@ -1,4 +1,4 @@
-import { TollgateError } from '../api/error.js'
+import { costsOf, mostByMeter, plainUnitsOf } from '../api/metered-units.js'
 import { signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
 import { millisOfOption, wholeMillis } from '../input/duration.js'
@@ -7,7 +7,9 @@ import type { TimerClock } from '../platform/timer-clock.js'
 import { timers } from '../platform/timers.js'
 import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
 import { meterSetOf } from '../policies/meter.js'
+import type { Policy } from '../policies/policy.js'
 import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
+import type { TurnCost } from './scheduled-call.js'
 
 /** A day. */
 const MAX_MS = 86_400_000
@@ -36,10 +38,6 @@ export function clientOptionsOf(value: unknown) {
   const { pauseWhenEmpty = false, holdUntil = 'body' } = options
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
-  }
-  if (meterSetOf(Object.entries(limiter.policies)) !== undefined) {
-    const rule = 'must have no policies with a meter: a call of a client has one cost'
-    throw new TollgateError('INVALID_OPTION', `limiter ${rule}; call wait or take of the limiter`)
   }
   return {
     limiter,
@@ -79,7 +77,7 @@ function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTi
   return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
 }
 
-function isLimiter(value: unknown): value is ClientLimiter<unknown, string, string> {
+function isLimiter(value: unknown): value is ClientLimiter<unknown, string, string, TurnCost> {
   const limiter = value as Partial<ClientLimiter> | null | undefined
   return typeof limiter?.take === 'function' && typeof limiter.block === 'function' && limiter.policies !== undefined
 }
@@ -115,7 +113,7 @@ function budgetOf(value: unknown): number | false {
 
 export type CheckedCall = ReturnType<typeof scheduleOptionsOf>
 
-type CallDefaults = Pick<CheckedClientOptions, 'key' | 'maxWaitMs' | 'attemptTimeoutMs' | 'shouldRetry'> & {
+type CallDefaults = Pick<CheckedClientOptions, 'limiter' | 'key' | 'maxWaitMs' | 'attemptTimeoutMs' | 'shouldRetry'> & {
   readonly isIdempotent: boolean
 }
 
@@ -133,14 +131,14 @@ const CALL_OPTIONS = [
 
 export function scheduleOptionsOf(where: string, value: unknown, defaults: CallDefaults) {
   const options = optionsOf('INVALID_OPTION', where, value ?? {}, CALL_OPTIONS)
-  const { key = defaults.key, priority = 0, cost = 1, signal, tier } = options
+  const { key = defaults.key, priority = 0, cost, signal, tier } = options
   if (key === undefined) {
     throw invalid('INVALID_KEY', 'key', `must be given, to ${where} or to the client`, key)
   }
   return {
     key,
     priority: wholeNumber('INVALID_OPTION', 'priority', priority, -100, 100),
-    cost: wholeNumber('INVALID_COST', 'cost', cost),
+    cost: costIn(defaults.limiter, tier, cost),
     signal: signalOf(signal),
     maxWaitMs: waitOf(options.maxWait ?? defaults.maxWaitMs),
     tier: tier as string | undefined,
@@ -148,6 +146,17 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
     attemptTimeoutMs: timeoutOf(options.attemptTimeout) ?? defaults.attemptTimeoutMs,
     shouldRetry: optionalFunction<ShouldRetry>('shouldRetry', options.shouldRetry) ?? defaults.shouldRetry,
   }
+}
+
+/** The cost of a turn. Meters that it leaves out get their default costs. */
+function costIn({ policies, tiers }: CallDefaults['limiter'], tier: unknown, cost: unknown): TurnCost {
+  // The limiter reports an unknown tier.
+  const isKnown = typeof tier === 'string' && Object.hasOwn(tiers, tier)
+  const own = isKnown ? (tiers as { readonly [tier: string]: typeof policies })[tier] : policies
+  const meters = meterSetOf(Object.entries<Policy>(own ?? policies))
+  return meters === undefined
+    ? plainUnitsOf('cost', cost === undefined ? 1 : cost)
+    : mostByMeter(meters, costsOf(meters, cost))
 }
 
 export function closeTimeoutOf(value: unknown): number | undefined {

@@ -20,8 +20,9 @@ export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall
 export function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
   const { maxWaitMs, cost } = call
   const isImpossible = decision?.status === 'impossible'
+  const given = typeof cost === 'number' ? `a cost of ${cost}` : `the cost under ${decision?.policy}`
   const message = isImpossible
-    ? `a cost of ${cost} never fits: lower the cost or raise the limit`
+    ? `${given} never fits: lower the cost or raise the limit`
     : `the call has no turn within maxWait of ${maxWaitMs} ms; raise maxWait, or make fewer calls`
   const attempts = call.attempt - 1
   return new TollgateError('WAIT_TOO_LONG', message, decision === undefined ? { attempts } : { decision, attempts })

@@ -7,6 +7,8 @@
  * @module tollgate/client
  */
 export type {
+  CallArguments,
+  CallOptions,
   ClientEvents,
   ClientKey,
   ClientLimiter,
@@ -14,6 +16,7 @@ export type {
   ClientStatus,
   ClosedCalls,
   CloseOptions,
+  FetchArguments,
   FetchFunction,
   RefusalOf,
   RetryOptions,

@@ -3,7 +3,7 @@ import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { abortedError, closedError, tooLongError } from './errors.js'
-import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+import { deadlineOf, nameOfNeed, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 import { type LeavingReason, WaitingCalls } from './waiting-calls.js'
 
@@ -34,6 +34,7 @@ export interface QueueClient {
 }
 
 interface Ask extends TurnNeed {
+  readonly name: string
   readonly controller: AbortController
 }
 
@@ -184,7 +185,8 @@ export class KeyQueue {
     if (!this.#isPaused && !this.#hasEnoughAsks) {
       const others = [...this.#asks]
       for (const call of this.#waiting.first(this.#window)) {
-        const index = others.findIndex(({ cost, tier }) => cost === call.cost && tier === call.tier)
+        const name = nameOfNeed(call)
+        const index = others.findIndex((ask) => ask.name === name)
         if (index >= 0) {
           others.splice(index, 1)
         } else if (this.#asks.size < this.#window) {
@@ -216,7 +218,7 @@ export class KeyQueue {
 
   async #ask(call: ScheduledCall): Promise<void> {
     const { cost, tier } = call
-    const ask: Ask = { cost, tier, controller: new AbortController() }
+    const ask: Ask = { cost, tier, name: nameOfNeed(call), controller: new AbortController() }
     this.#asks.add(ask)
     const maxWaitMs = Math.max(0, Math.floor(deadlineOf(call) - this.#client.time.now()))
     const signal = ask.controller.signal as PermitSignal

@@ -1,4 +1,3 @@
-import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
@@ -13,8 +12,9 @@ import type { Policy } from '../policies/policy.js'
  * @typeParam K - The type of the keys.
  * @typeParam N - The names of the limits.
  * @typeParam T - The names of the tiers; `never` without tiers.
+ * @typeParam C - The cost of a call: a number, or an object by meter.
  */
-export interface ClientLimiter<K = string, N extends string = string, T extends string = never> {
+export interface ClientLimiter<K = string, N extends string = string, T extends string = never, C = number> {
   /** The policies by name. They decide how the client waits: see {@link OutgoingClient}. */
   readonly policies: { readonly [Name in N]: Policy }
   /** Decides, and charges the cost if it allows the call. */
@@ -22,9 +22,9 @@ export interface ClientLimiter<K = string, N extends string = string, T extends 
   /** The policies of each tier; without tiers an empty object. */
   readonly tiers: { readonly [Tier in T]: unknown }
   /** Previews a decision. */
-  peek(key: K, cost?: TakeOptions & { readonly tier?: string }): Promise<Decision<N>>
-  /** Gives units of a decision back. */
-  refund(decision: Decision<N>, units?: number): Promise<number>
+  peek(key: K, cost?: number | { readonly cost?: C; readonly tier?: string }): Promise<Decision<N>>
+  /** Gives the units of a decision back. */
+  refund(decision: Decision<N>): Promise<unknown>
   /** Refuses every call on a key for a time. */
   block(key: K, duration: Duration): Promise<'store' | 'fallback' | false>
 }
@@ -38,12 +38,12 @@ export type FetchFunction = typeof globalThis extends {
   : (input: unknown, init?: unknown) => Promise<unknown>
 
 /** The options of an {@link OutgoingClient}. */
-export interface ClientOptions<K = string, N extends string = string, T extends string = never> {
+export interface ClientOptions<K = string, N extends string = string, T extends string = never, C = number> {
   /**
    * Decides when calls may start. Rates limit how often calls start; `concurrency` limits how many run at a time. Over
    * Redis both count for all processes. You close it.
    */
-  readonly limiter: ClientLimiter<K, N, T>
+  readonly limiter: ClientLimiter<K, N, T, C>
   /** The key of calls that name none. Default: for `fetch` the host of the URL, with its port. */
   readonly key?: K
   /**
@@ -138,14 +138,17 @@ export interface ClientKey<K> {
 }
 
 /** The options of one call. */
-export interface ScheduleOptions<K = string, T extends string = never> extends ClientKey<K> {
+export interface ScheduleOptions<K = string, T extends string = never, C = number> extends ClientKey<K> {
   /**
    * Calls with a higher priority start first, within this process and key, as far as {@link ClientOptions.ageing} says;
    * calls with equal priority in the order in which they were made. A whole number from -100 to 100. Default: 0.
    */
   readonly priority?: number
-  /** The units that the call takes: a whole number from 1. Default: 1. */
-  readonly cost?: number
+  /**
+   * The units that the call takes: a whole number from 1. Default: 1. If a policy has a `meter`, an object by meter, as
+   * for `take` of the limiter.
+   */
+  readonly cost?: C
   /** Ends the wait, and is passed on to the running call. */
   readonly signal?: AbortSignalLike
   /** As for the client. */
@@ -162,6 +165,23 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
   /** As for the client. */
   readonly shouldRetry?: ShouldRetry
 }
+
+/** {@link ScheduleOptions}, in which the cost is required if calls must name the units of a meter. */
+export type CallOptions<K = string, T extends string = never, C = number> = ScheduleOptions<K, T, C> &
+  (IsCostNamed<C> extends true ? { readonly cost: C } : unknown)
+
+/** The last argument of a method: optional, unless calls must name the units of a meter. */
+export type CallArguments<C, O> = IsCostNamed<C> extends true ? [options: O] : [options?: O | undefined]
+
+/** The arguments of `fetch` after the URL: the options of the platform's function, and those of the call. */
+export type FetchArguments<K = string, T extends string = never, C = number> =
+  IsCostNamed<C> extends true
+    ? [init: FetchInit | undefined, options: CallOptions<K, T, C>]
+    : [init?: FetchInit | undefined, options?: CallOptions<K, T, C> | undefined]
+
+type FetchInit = Parameters<FetchFunction>[1]
+
+type IsCostNamed<C> = [C] extends [number] ? false : Record<never, never> extends C ? false : true
 
 /** The argument of a scheduled function. */
 export interface RunContext<N extends string = string> {

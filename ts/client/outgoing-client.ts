@@ -22,14 +22,16 @@ import { Hooks } from './hooks.js'
 import { KeyQueue } from './key-queue.js'
 import { mapCalls } from './map.js'
 import type {
+  CallArguments,
+  CallOptions,
   ClientEvents,
   ClientOptions,
   ClientStatus,
   ClosedCalls,
   CloseOptions,
+  FetchArguments,
   FetchFunction,
   RunContext,
-  ScheduleOptions,
 } from './options.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
@@ -51,13 +53,14 @@ import { type Turn, turnsOf } from './turn.js'
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
  * @typeParam T - The names of its tiers.
+ * @typeParam C - The cost of its calls: a number, or an object by meter.
  *
  * @example
  * const limiter = new RateLimiter(gcra({ limit: 50, period: '1s' }), { store: 'redis://localhost', prefix: 'out' })
  * const api = new OutgoingClient({ limiter })
  * const response = await api.fetch('https://api.example.com/items')
  */
-export class OutgoingClient<K = string, N extends string = string, T extends string = never> {
+export class OutgoingClient<K = string, N extends string = string, T extends string = never, C = number> {
   readonly #options: CheckedClientOptions
   readonly #events = new Events<ClientEvents<K>>()
   readonly #hooks: Hooks
@@ -78,7 +81,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   #onDrained: (() => void)[] = []
 
   /** @throws {TollgateError} `INVALID_OPTION` */
-  constructor(options: ClientOptions<K, N, T>) {
+  constructor(options: ClientOptions<K, N, T, C>) {
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
     this.#ask = turnsOf(this.#options.limiter, this.#options.time)
@@ -105,7 +108,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * @example
    * const { data } = await api.schedule(({ signal }) => axios.get(url, { signal }), { key: 'tenant:7', priority: 1 })
    */
-  async schedule<R>(run: (context: RunContext<N>) => R, options?: ScheduleOptions<K, T>): Promise<Awaited<R>> {
+  async schedule<R>(
+    run: (context: RunContext<N>) => R,
+    ...[options]: CallArguments<C, CallOptions<K, T, C>>
+  ): Promise<Awaited<R>> {
     checkCount(arguments.length, 2, 'schedule takes a function and an object of options')
     functionOf('run', run)
     const call = scheduleOptionsOf('schedule', options, { ...this.#options, isIdempotent: false })
@@ -130,7 +136,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   async map<V, R>(
     values: Iterable<V> | AsyncIterable<V>,
     run: (value: V, index: number, context: RunContext<N>) => R,
-    options?: ScheduleOptions<K, T> | ((value: V, index: number) => ScheduleOptions<K, T>),
+    ...[options]: CallArguments<C, CallOptions<K, T, C> | ((value: V, index: number) => CallOptions<K, T, C>)>
   ): Promise<Awaited<R>[]> {
     checkCount(arguments.length, 3, 'map takes values, a function and options')
     functionOf('run', run)
@@ -159,13 +165,13 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    */
   wrap<Args extends unknown[], R>(
     run: (...args: Args) => R | PromiseLike<R>,
-    options?: ScheduleOptions<K, T> | ((...args: Args) => ScheduleOptions<K, T>),
+    ...[options]: CallArguments<C, CallOptions<K, T, C> | ((...args: Args) => CallOptions<K, T, C>)>
   ): (...args: Args) => Promise<R> {
     checkCount(arguments.length, 2, 'wrap takes a function and options')
     functionOf('run', run)
     return async (...args) => {
       const own = typeof options === 'function' ? options(...args) : options
-      return this.schedule(() => run(...args), own)
+      return this.schedule(() => run(...args), ...([own] as CallArguments<C, CallOptions<K, T, C>>))
     }
   }
 
@@ -184,8 +190,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    */
   async fetch(
     input: Parameters<FetchFunction>[0],
-    init?: Parameters<FetchFunction>[1],
-    options?: ScheduleOptions<K, T>,
+    ...[init, options]: FetchArguments<K, T, C>
   ): Promise<Awaited<ReturnType<FetchFunction>>> {
     checkCount(arguments.length, 3, 'fetch takes a URL or a request, its options, and those of the call')
     const { host, signal, isIdempotent, isRepeatable, send } = fetchCallOf(input, init, this.#options.fetch)

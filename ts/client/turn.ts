@@ -6,7 +6,7 @@ import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
-import { type TurnNeed, turnOptions } from './scheduled-call.js'
+import { type TurnCost, type TurnNeed, turnOptions } from './scheduled-call.js'
 
 /** The right of one call to start. */
 export interface Turn {
@@ -31,9 +31,9 @@ export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
 
-type AnyLimiter = ClientLimiter<unknown, string, string>
+type AnyLimiter = ClientLimiter<unknown, string, string, TurnCost>
 
-type Options<O> = O & { readonly tier?: string | undefined }
+type Options<O> = Omit<O, 'cost'> & { readonly cost: TurnCost; readonly tier?: string | undefined }
 
 /** The methods of limiters that can, by their policies, give turns. */
 interface Taking {

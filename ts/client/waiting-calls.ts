@@ -3,7 +3,7 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { Heap } from './heap.js'
-import { deadlineOf, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+import { deadlineOf, nameOfNeed, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
 
 /** The most calls that leave together in one turn of the event loop. Their callers react in the same turn. */
 const MAX_LEAVING = 256
@@ -14,6 +14,8 @@ interface Waiting {
   readonly call: ScheduledCall
   readonly group: Group
   /** Its place in the heap of its group. */
+  groupIndex: number
+  /** Its place in the heap of all calls. */
   orderIndex: number
   /** Its place in the heap of all deadlines. */
   deadlineIndex: number
@@ -23,7 +25,7 @@ interface Waiting {
 interface Group {
   readonly name: string
   readonly need: TurnNeed
-  readonly calls: Heap<'orderIndex', Waiting>
+  readonly calls: Heap<'groupIndex', Waiting>
 }
 
 interface Signalled {
@@ -47,6 +49,8 @@ export class WaitingCalls {
   readonly #owner: WaitingCallsOwner
   readonly #waiting = new Map<ScheduledCall, Waiting>()
   readonly #groups = new Map<string, Group>()
+  /** All calls in order: with costs by meter there may be as many groups as calls. */
+  readonly #order = new Heap<'orderIndex', Waiting>('orderIndex', startsBefore)
   readonly #deadlines = new Heap<'deadlineIndex', Waiting>('deadlineIndex', isDueBefore)
   readonly #signals = new Map<AbortSignalLike, Signalled>()
   /** The calls of aborted signals that have not left yet. An iterator does not pass those again that have. */
@@ -65,12 +69,13 @@ export class WaitingCalls {
   }
 
   add(call: ScheduledCall): void {
-    const name = nameOf(call)
-    const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap('orderIndex', startsBefore) }
+    const name = nameOfNeed(call)
+    const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap('groupIndex', startsBefore) }
     this.#groups.set(name, group)
-    const waiting: Waiting = { call, group, orderIndex: 0, deadlineIndex: 0 }
+    const waiting: Waiting = { call, group, groupIndex: 0, orderIndex: 0, deadlineIndex: 0 }
     this.#waiting.set(call, waiting)
     group.calls.add(waiting)
+    this.#order.add(waiting)
     this.#deadlines.add(waiting)
     this.#listen(waiting)
     if (deadlineOf(call) < this.#owner.hopelessUntil()) {
@@ -86,27 +91,27 @@ export class WaitingCalls {
   }
 
   needs(need: TurnNeed): boolean {
-    return this.#groups.has(nameOf(need))
+    return this.#groups.has(nameOfNeed(need))
   }
 
   /** The first calls, at most `count`, in order. */
   first(count: number): ScheduledCall[] {
     const first: Waiting[] = []
     while (first.length < count) {
-      const next = this.#firstGroup()?.calls.take()
+      const next = this.#order.take()
       if (next === undefined) {
         break
       }
       first.push(next)
     }
     for (const waiting of first) {
-      waiting.group.calls.add(waiting)
+      this.#order.add(waiting)
     }
     return first.map(({ call }) => call)
   }
 
   take(need: TurnNeed): ScheduledCall | undefined {
-    const calls = this.#groups.get(nameOf(need))?.calls
+    const calls = this.#groups.get(nameOfNeed(need))?.calls
     for (let next = calls?.take(); next !== undefined; next = calls?.take()) {
       this.#drop(next)
       if (next.call.signal?.aborted !== true) {
@@ -182,6 +187,7 @@ export class WaitingCalls {
 
   /** Drops a call that its group no longer holds. */
   #drop(waiting: Waiting): void {
+    this.#order.remove(waiting)
     this.#deadlines.remove(waiting)
     this.#waiting.delete(waiting.call)
     if (waiting.group.calls.size === 0) {
@@ -221,17 +227,6 @@ export class WaitingCalls {
     signalled.calls.add(waiting)
   }
 
-  #firstGroup(): Group | undefined {
-    let first: Group | undefined
-    for (const group of this.#groups.values()) {
-      const [best, own] = [first?.calls.peek(), group.calls.peek()]
-      if (own !== undefined && (best === undefined || startsBefore(own, best))) {
-        first = group
-      }
-    }
-    return first
-  }
-
   /** One timer for all deadlines. It keeps the process alive while calls wait. */
   #setTimer(): void {
     const { time } = this.#owner
@@ -252,10 +247,6 @@ export class WaitingCalls {
       this.#timer = time.setTimeout(onDeadline, Math.max(0, Math.ceil(at - time.now())))
     }
   }
-}
-
-function nameOf({ cost, tier }: TurnNeed): string {
-  return `${cost} ${tier ?? ''}`
 }
 
 /** Calls start by rank, then in the order in which they were made. */

@@ -41,6 +41,7 @@ const PERIOD: FormField = { ...duration('Period', '10s'), meaning: 'period' }
 const WINDOW: FormField = { ...duration('Window', '10s'), meaning: 'period' }
 const CAPACITY: FormField = { ...whole('Capacity', '20'), meaning: 'capacity' }
 const COUNT_REFUSED: FormField = { ...flag('Count refused calls'), meaning: 'countRefused' }
+const METER: FormField = { ...field('name', 'Meter', '', 'calls'), meaning: 'meter' }
 
 function field(kind: FormField['kind'], label: string, initial: string, hint?: string): FormField {
   return { kind, label, initial, ...(hint !== undefined && { hint }) }
@@ -67,6 +68,7 @@ export const ALGORITHMS = {
       limit: LIMIT,
       period: PERIOD,
       burst: whole('Burst', '', '= limit'),
+      meter: METER,
     },
   ),
   tokenBucket: algorithm<TokenBucketOptions>(
@@ -78,6 +80,7 @@ export const ALGORITHMS = {
       refillMode: choice('Refill mode', ['continuous', 'interval']),
       initial: whole('Initial tokens', '', '= capacity'),
       debt: whole('Debt allowed', '', '0'),
+      meter: METER,
     },
   ),
   leakyBucket: algorithm<LeakyBucketOptions>(
@@ -86,6 +89,7 @@ export const ALGORITHMS = {
     {
       capacity: CAPACITY,
       leak: { units: whole('Leak units', '2'), every: duration('Leak every', '1s') },
+      meter: METER,
     },
   ),
   fixedWindow: algorithm<FixedWindowOptions>(
@@ -95,6 +99,7 @@ export const ALGORITHMS = {
       limit: LIMIT,
       window: WINDOW,
       countRefused: COUNT_REFUSED,
+      meter: METER,
     },
   ),
   calendarWindow: algorithm<CalendarWindowOptions>(
@@ -104,6 +109,7 @@ export const ALGORITHMS = {
       limit: LIMIT,
       every: field('duration', 'Every', '10s', 'hour, day, week, month or 15m'),
       timeZone: field('name', 'Time zone', '', 'UTC'),
+      meter: METER,
     },
   ),
   slidingWindow: algorithm<SlidingWindowOptions>(
@@ -114,6 +120,7 @@ export const ALGORITHMS = {
       window: WINDOW,
       buckets: whole('Buckets', '', '10'),
       layout: choice('Layout in Redis', ['list', 'hash']),
+      meter: METER,
     },
   ),
   slidingCounter: algorithm<SlidingCounterOptions>(
@@ -122,6 +129,7 @@ export const ALGORITHMS = {
     {
       limit: LIMIT,
       window: WINDOW,
+      meter: METER,
     },
   ),
   slidingLog: algorithm<SlidingLogOptions>(
@@ -131,6 +139,7 @@ export const ALGORITHMS = {
       limit: LIMIT,
       window: WINDOW,
       countRefused: COUNT_REFUSED,
+      meter: METER,
     },
   ),
   'slidingLog-limits': algorithm<Parameters<typeof slidingLog>[0]>(
@@ -139,6 +148,7 @@ export const ALGORITHMS = {
     {
       limits: field('limits', 'Limits', 'second:5/1s,ten:20/10s'),
       precision: duration('Precision', '', 'exact'),
+      meter: METER,
     },
   ),
 } as const satisfies { readonly [Name in AlgorithmName]: AlgorithmForm }

@@ -2,6 +2,7 @@
 import { ALGORITHMS, functionOf } from './algorithms.js'
 import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
+import { type CallCosts, meterOf } from './trace.js'
 
 /** The maximum length of a line before it is split. */
 const MAX_LINE = 46
@@ -10,8 +11,10 @@ const MAX_LINE = 46
 const MAX_OBJECT = 38
 
 /** TypeScript for an application with one process. */
-export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
+export function codeOf({ algorithm, values }: TypedPolicy, { cost, units = {} }: CallCosts = { cost: 1 }): string {
   const options = optionsFrom(ALGORITHMS[algorithm].tree, values)
+  const meter = meterOf(options)
+  const own = meter === undefined ? cost : { cost: { [meter]: units[meter] ?? 1 } }
   const name = functionOf(algorithm)
   const imported = [name, 'RateLimiter'].toSorted((one, other) =>
     one.toLowerCase().localeCompare(other.toLowerCase(), 'en'),
@@ -20,7 +23,7 @@ export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
 
 const limiter = ${limiterOf(name, options)}
 
-const decision = await limiter.take('user:42'${cost === 1 ? '' : `, ${cost}`})
+const decision = await limiter.take('user:42'${own === 1 ? '' : `, ${literal(own)}`})
 if (!decision.allowed) {
   console.log(\`Again in \${decision.retryAfterMs} ms\`)
 }

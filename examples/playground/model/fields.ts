@@ -25,12 +25,19 @@ export interface FieldTree {
   readonly [name: string]: FormField | FieldTree
 }
 
-/** A field for each option of a function, except `per` and `meter`: the playground has one key and counts calls. */
+/** A field for each option of a function, except `per` and `defaultCost`: the traffic has one key and all costs. */
 export type FieldsFor<O> = {
-  readonly [Name in keyof O as Exclude<Name, 'per' | 'meter' | 'defaultCost'>]-?: FieldFor<NonNullable<O[Name]>>
+  readonly [Name in keyof O as Exclude<Name, 'per' | 'defaultCost'>]-?: FieldFor<NonNullable<O[Name]>>
 }
 
-type FieldFor<T> = T extends object ? (string extends keyof T ? FormField : FieldsFor<T>) : FormField
+// The type of an option that needs a type argument is `never`.
+type FieldFor<T> = [T] extends [never]
+  ? FormField
+  : T extends object
+    ? string extends keyof T
+      ? FormField
+      : FieldsFor<T>
+    : FormField
 
 /** A field with its path: `refill.tokens`. */
 export interface FieldLeaf extends FormField {

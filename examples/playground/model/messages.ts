@@ -2,7 +2,7 @@
 import type { InputError } from './input-error.js'
 import type { RunResult } from './run.js'
 import type { PageState } from './state.js'
-import type { KeyCount } from './trace.js'
+import type { CallCosts, KeyCount } from './trace.js'
 
 /** Requests all results. A newer request cancels an older one that is still running. */
 export interface WorkerRequest {
@@ -19,8 +19,10 @@ export interface TrafficSummary {
   readonly startMs: number
   /** The length of the plots: a multiple of the columns' length. */
   readonly lengthUs: number
-  /** Whether all calls cost one unit. */
+  /** Whether all calls cost one call. */
   readonly unitCosts: boolean
+  /** The first call, whose cost the code shows. */
+  readonly first: CallCosts | undefined
   /** The keys, the busiest first; truncated if there are many. */
   readonly keys: readonly KeyCount[]
   /** The number of all keys. */

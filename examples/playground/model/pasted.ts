@@ -1,6 +1,6 @@
 /** Parses traffic from a text with one line for each call. */
-import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
-import { ruleError } from './typed.js'
+import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError, type UnitsByMeter } from './trace.js'
+import { ruleError, unitsFrom } from './typed.js'
 
 /**
  * Larger numbers are Unix time in seconds (from the year 1973). Smaller ones are seconds from the
@@ -20,10 +20,11 @@ interface ParsedTime {
 interface TrafficLine extends ParsedTime {
   readonly key: string
   readonly cost: number
+  readonly units: UnitsByMeter
 }
 
 /**
- * Reads lines such as `0.25`, `1767571200 ann`, `2026-01-05T00:00:00Z bob 5`.
+ * Reads lines such as `0.25`, `1767571200 ann`, `2026-01-05T00:00:00Z bob 5 tokens=700`.
  *
  * The lines may be in any order. Empty lines, and lines that start with `#`, are skipped.
  */
@@ -44,7 +45,7 @@ export function callsFromText(text: string): Traffic {
   }
   const startMs = isAbsolute ? Math.floor(lines.reduce((least, { millis }) => Math.min(least, millis), Infinity)) : 0
   const calls = lines.map(
-    ({ millis, key, cost }): TraceCall => ({ at: Math.round((millis - startMs) * 1_000), key, cost }),
+    ({ millis, key, cost, units }): TraceCall => ({ at: Math.round((millis - startMs) * 1_000), key, cost, units }),
   )
   const ordered = inOrder(calls)
   const last = ordered.at(-1)?.at ?? 0
@@ -61,15 +62,17 @@ function parseLine(line: string, number: number): TrafficLine {
       `times: line ${number} is a line of an access log. This page takes times; to replay the whole log, run: npx tollgate-cli simulate access.log --suggest 1%`,
     )
   }
-  const [time = '', key = 'client-1', cost = '1', ...rest] = line.split(/[\s,;]+/)
+  const words = line.split(/[\s,;]+/)
+  const metered = words.filter((word) => word.includes('='))
+  const [time = '', key = 'client-1', cost = '1', ...rest] = words.filter((word) => !word.includes('='))
   const where = `times: line ${number}`
   if (rest.length > 0) {
-    throw ruleError(where, 'must be a time, a key and a cost', line)
+    throw ruleError(where, 'must be a time, a key, a cost and units of meters', line)
   }
   if (!/^\d{1,9}$/.test(cost) || Number(cost) < 1) {
     throw ruleError(where, 'must have a cost from 1, a whole number', cost)
   }
-  return { ...parseTime(time, where), key, cost: Number(cost) }
+  return { ...parseTime(time, where), key, cost: Number(cost), units: unitsFrom(where, metered.join(' ')) }
 }
 
 function parseTime(time: string, where: string): ParsedTime {

@@ -3,7 +3,7 @@
  */
 import { MemoryStore, type Policy, RateLimiter } from 'tollgate/wasm'
 import { type Law, lawsOf } from './laws.js'
-import type { Traffic } from './trace.js'
+import { costUnder, meterOf, type Traffic } from './trace.js'
 import { type AdmittedCall, rollingOf, type WorstSpan, worstSpanOf } from './windows.js'
 
 /** A bound, and how close the traffic came to it. */
@@ -15,6 +15,8 @@ export interface LawResult extends Law {
  * The result of the traffic under one policy. Lists have one entry for each column of the plots.
  */
 export interface RunResult {
+  /** What the policy counts; `undefined`: calls. */
+  readonly meter: string | undefined
   /** Calls of all keys. */
   readonly admitted: number
   readonly refused: number
@@ -57,7 +59,7 @@ export interface RunOptions {
   readonly pause: () => Promise<void> | undefined
 }
 
-/** Runs the traffic, and collects the results in columns. */
+/** Runs the traffic, and collects the results in columns. Each call has units of the policy's meter: `checkMeter`. */
 export async function run(policy: Policy, traffic: Traffic, options: RunOptions): Promise<RunResult> {
   const { columns, watched, compared, pause } = options
   const widthUs = traffic.lengthUs / columns
@@ -65,6 +67,9 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
   const clock = () => traffic.startMs + nowUs / 1_000
   const limiter = new RateLimiter(policy, { store: new MemoryStore({ clock }) })
   const [admittedIn, refusedIn] = [new Array<number>(columns).fill(0), new Array<number>(columns).fill(0)]
+  const meter = meterOf(policy)
+  // The type of a policy does not tell its meter.
+  const costOf = (units: number) => (meter === undefined ? units : { cost: { [meter]: units } }) as number
   const admittedBy = new Map<string, AdmittedCall[]>()
   const remaining: number[] = []
   const decisions = new Uint8Array(traffic.calls.length)
@@ -78,20 +83,21 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
         await pending
       }
       nowUs = call.at
-      const { allowed, status } = limiter.takeSync(call.key, call.cost)
+      const units = costUnder(meter, call) as number
+      const { allowed, status } = limiter.takeSync(call.key, costOf(units))
       const counts = allowed ? admittedIn : refusedIn
       counts[column] = (counts[column] as number) + 1
       impossible += Number(status === 'impossible')
       decisions[next] = Number(allowed)
       if (allowed) {
-        listOf(admittedBy, call.key).push({ at: call.at, units: call.cost })
+        listOf(admittedBy, call.key).push({ at: call.at, units })
       }
       next++
     }
     nowUs = Math.max(nowUs, Math.floor((column + 1) * widthUs))
-    remaining.push((await limiter.peek(watched, 0)).remaining)
+    remaining.push((await limiter.peek(watched, costOf(0))).remaining)
   }
-  const full = (await limiter.peek('\u0000 nobody', 0)).capacity
+  const full = (await limiter.peek('\u0000 nobody', costOf(0))).capacity
   await limiter.close()
   const laws = lawsOf(policy).map((law): LawResult => ({ ...law, worst: worstSpanOfAll(admittedBy, law) }))
   const drawn = closestOf(laws)
@@ -99,6 +105,7 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
   // A policy's own bound says whether both ends belong to the span.
   const shared = laws.find(({ spanUs }) => spanUs === compared.spanUs) ?? compared
   return {
+    meter,
     admitted: sum(admittedIn),
     refused: sum(refusedIn),
     impossible,

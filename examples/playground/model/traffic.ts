@@ -1,8 +1,8 @@
 /** Generates traffic by its shape. The same description gives the same calls everywhere. */
 import { type FieldLeaf, type FieldTree, type FieldValues, type FormField, leavesOf } from './fields.js'
 import { callsFromText } from './pasted.js'
-import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
-import { microsOf, positive, ruleError, wholeFrom } from './typed.js'
+import { type CallCosts, inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
+import { microsOf, positive, ruleError, unitsFrom, wholeFrom } from './typed.js'
 
 /** The names of the shapes. */
 export type ShapeName = 'steady' | 'bursts' | 'edge' | 'clients' | 'pasted'
@@ -18,6 +18,13 @@ export interface TrafficShape {
 // Numbers that several shapes share.
 const LENGTH: FormField = { kind: 'duration', label: 'Length', initial: '60s', meaning: 'length' }
 const COST: FormField = { kind: 'whole', label: 'Units per call', initial: '1', meaning: 'cost' }
+const UNITS: FormField = {
+  kind: 'name',
+  label: 'Units of other meters',
+  initial: '',
+  hint: 'as in tokens=500',
+  meaning: 'units',
+}
 const SEED: FormField = {
   kind: 'whole',
   label: 'Random seed',
@@ -56,6 +63,7 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
       within: { kind: 'duration', label: 'Spread over', initial: '900ms' },
       edges: { kind: 'whole', label: 'Window ends', initial: '2' },
       cost: COST,
+      units: UNITS,
       bursts: BURSTS,
     },
     (values) => {
@@ -79,6 +87,7 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
       between: rate('Other calls per second', '1'),
       length: LENGTH,
       cost: COST,
+      units: UNITS,
       bursts: BURSTS,
     },
     (values) => {
@@ -98,7 +107,15 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
   steady: shape(
     'Steady',
     'A constant rate.',
-    { rate: rate('Calls per second', '4'), spacing: SPACING, length: LENGTH, cost: COST, seed: SEED, bursts: BURSTS },
+    {
+      rate: rate('Calls per second', '4'),
+      spacing: SPACING,
+      length: LENGTH,
+      cost: COST,
+      units: UNITS,
+      seed: SEED,
+      bursts: BURSTS,
+    },
     (values) => {
       const lengthUs = microsOf('length', values)
       const perSecond = positive('rate', values)
@@ -121,6 +138,7 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
       greed: rate('First client, times', '4'),
       length: LENGTH,
       cost: COST,
+      units: UNITS,
       seed: SEED,
       bursts: BURSTS,
     },
@@ -130,19 +148,19 @@ export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
       const [perSecond, greed] = [positive('rate', values), positive('greed', values)]
       checkCallCount((perSecond * (clients - 1 + greed) * lengthUs) / 1e6)
       const random = randomFrom(wholeFrom('seed', values, 0))
-      const cost = wholeFrom('cost', values)
+      const costs = costsFrom(values)
       const calls = Array.from({ length: clients }, (_, index) =>
         atRandom(index === 0 ? perSecond * greed : perSecond, lengthUs, random).map(
-          (at): TraceCall => ({ at, key: `client-${index + 1}`, cost }),
+          (at): TraceCall => ({ at, key: `client-${index + 1}`, ...costs }),
         ),
       ).flat()
-      const extra = extraTimes(values, lengthUs).map((at): TraceCall => ({ at, key: 'client-1', cost }))
+      const extra = extraTimes(values, lengthUs).map((at): TraceCall => ({ at, key: 'client-1', ...costs }))
       return { calls: inOrder([...calls, ...extra]), startMs: START_MS, lengthUs }
     },
   ),
   pasted: shape(
     'Your own times',
-    'One line for each call: seconds, Unix time or ISO 8601; then, optionally, a key and a cost.',
+    'One line for each call: seconds, Unix time or ISO 8601; then, optionally, a key, a cost and units of meters (tokens=500).',
     { times: { kind: 'lines', label: 'Times', initial: '0\n0.5\n0.5 ann\n1 bob 5\n9.9\n10\n10.1' } },
     ({ times = '' }) => callsFromText(times),
   ),
@@ -176,10 +194,16 @@ export function isShape(name: string): name is ShapeName {
 
 /** The calls of one client. */
 function traffic(times: readonly number[], lengthUs: number, values: FieldValues): Traffic {
-  const cost = wholeFrom('cost', values)
+  const costs = costsFrom(values)
   const within = [...times, ...extraTimes(values, lengthUs)].filter((at) => at >= 0 && at <= lengthUs)
-  const calls = within.map((at): TraceCall => ({ at: Math.round(at), key: 'client-1', cost }))
+  const calls = within.map((at): TraceCall => ({ at: Math.round(at), key: 'client-1', ...costs }))
   return { calls: inOrder(calls), startMs: START_MS, lengthUs }
+}
+
+/** The cost of each call, and its units of other meters. */
+function costsFrom(values: FieldValues): CallCosts {
+  const { units = '' } = values
+  return { cost: wholeFrom('cost', values), units: unitsFrom('units', units) }
 }
 
 /** The times of the extra bursts: `30@12s` is thirty calls at once. */

@@ -1,6 +1,6 @@
 /** Parses the numbers of traffic. The messages have the form of the engine's own. */
 import type { FieldValues } from './fields.js'
-import { TrafficError } from './trace.js'
+import { TrafficError, type UnitsByMeter } from './trace.js'
 
 const UNITS: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 }
 
@@ -30,6 +30,19 @@ export function wholeFrom(path: string, values: FieldValues, least = 1, most = 1
     return number
   }
   throw ruleError(path, `must be a whole number from ${least} to ${most.toLocaleString('en')}`, text)
+}
+
+/** Units of meters, as in `tokens=500 cents=3`. */
+export function unitsFrom(where: string, text: string): UnitsByMeter {
+  const words = text.split(/[\s,;]+/).filter((word) => word !== '')
+  const entries = words.map((word) => {
+    const [, meter, units] = /^([A-Za-z][\w.-]{0,31})=(\d{1,9})$/.exec(word) ?? []
+    if (meter === undefined) {
+      throw ruleError(where, 'must be meters with whole numbers, such as tokens=500', word)
+    }
+    return [meter, Number(units)] as const
+  })
+  return Object.fromEntries(entries)
 }
 
 /**

@@ -45,8 +45,6 @@ function Page() {
   const tops = topsOf(results.flatMap((one) => ('outcome' in one ? [one.outcome] : [])))
   const inputError = answer !== undefined && 'inputError' in answer ? answer.inputError : undefined
   const change = (next: readonly PageState['policies'][number][]) => setState({ ...state, policies: next })
-  const { cost: typedCost = '1' } = traffic.values
-  const cost = Number(typedCost)
   const isFull = policies.length >= MAX_POLICIES
   const docs = docsLink('algorithms')
   const sendBurst = (atUs?: number) => {
@@ -131,7 +129,6 @@ function Page() {
                 result={results[index]}
                 tops={tops}
                 isStale={inputError !== undefined}
-                cost={Number.isSafeInteger(cost) && cost > 0 ? cost : 1}
                 onChange={(next) => change(policies.with(index, next))}
                 onRemove={
                   policies.length > 1

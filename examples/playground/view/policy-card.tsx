@@ -18,8 +18,6 @@ interface PolicyCardProps {
   readonly tops: ScaleMaxima
   /** Whether an error in the traffic makes the results those of an earlier input. */
   readonly isStale: boolean
-  /** The cost of a call, for the code. */
-  readonly cost: number
   readonly onChange: (policy: TypedPolicy) => void
   /** Missing for the last policy. */
   readonly onRemove: (() => void) | undefined
@@ -27,7 +25,7 @@ interface PolicyCardProps {
 
 /** A policy's form, its results, and its code. */
 export function PolicyCard(props: PolicyCardProps) {
-  const { index, policy, summary, result, tops, isStale, cost, onChange, onRemove } = props
+  const { index, policy, summary, result, tops, isStale, onChange, onRemove } = props
   const { algorithm, values } = policy
   const { description, law, leaves } = ALGORITHMS[algorithm]
   const id = `policy-${index}`
@@ -89,7 +87,7 @@ export function PolicyCard(props: PolicyCardProps) {
             <p class="formula">
               <b>The law:</b> at most {law}.
             </p>
-            <Code code={codeOf(policy, cost)} name={`policy ${index + 1}`} />
+            <Code code={codeOf(policy, summary.first)} name={`policy ${index + 1}`} />
           </Results>
         )}
       </div>

@@ -53,7 +53,7 @@ export function Results({ name, summary, outcome, tops, children }: ResultsProps
           <LawLine
             key={one.name ?? ''}
             law={one}
-            unit={summary.unitCosts ? 'call' : 'unit'}
+            unit={summary.unitCosts && outcome.meter === undefined ? 'call' : 'unit'}
             lengthUs={lengthUs}
             isDrawn={index === outcome.drawn}
           />

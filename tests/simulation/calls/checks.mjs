@@ -163,18 +163,27 @@ function checkOrder(world, process, attempts) {
 
 /** The units used in any span are at most those of the law: of the store, and of each share. */
 export function checkLaw(world, { law }, processes) {
+  const { tokens } = law
+  checkLawOf(world, tokens === undefined ? 'default' : 'calls', law, processes, world.uses)
+  if (tokens !== undefined) {
+    const uses = world.uses.map((use) => ({ ...use, units: use.tokens }))
+    checkLawOf(world, 'tokens', tokens, processes, uses)
+  }
+}
+
+function checkLawOf(world, policy, law, processes, allUses) {
   const factor = 1 + world.servers.losses
   for (const key of ['hot', 'warm']) {
-    const uses = world.uses.filter((use) => use.key === key)
+    const uses = allUses.filter((use) => use.key === key)
     const ofStore = uses.filter(({ source }) => source === 'store' || source === 'lease')
-    checkSpans(world, `the store's ${key}`, law, 1, factor, ofStore)
+    checkSpans(world, `${policy}: the store's ${key}`, law, 1, factor, ofStore)
     if (law.policy.algorithm === 'fixedWindow' && world.servers.losses === 0) {
-      checkWindows(world, key, law, ofStore)
+      checkWindows(world, key, policy, law, ofStore)
     }
     if (!world.hasSteppedClock) {
       for (const { index } of processes) {
         const own = uses.filter(({ source, process }) => source === 'fallback' && process === index)
-        checkSpans(world, `the share of process ${index} of ${key}`, law, SHARE, 1, own)
+        checkSpans(world, `${policy}: the share of process ${index} of ${key}`, law, SHARE, 1, own)
       }
     }
   }
@@ -210,17 +219,17 @@ function checkSpans(world, name, { burst, perMs, limit, window }, share, factor,
 }
 
 /** Each window of the server admits at most its limit. */
-function checkWindows(world, key, { limit, window }, uses) {
+function checkWindows(world, key, policy, { limit, window }, uses) {
   const ends = uses
-    .filter(({ source }) => source === 'store')
-    .map(({ decision }) => decision.at + decision.resetAfterMs)
+    .filter(({ source, units }) => source === 'store' && units > 0)
+    .map(({ decision }) => decision.at + decision.policies[policy].resetAfterMs)
     .sort((one, other) => one - other)
   const separate = ends.filter((end, index) => index === 0 || end - ends[index - 1] > 2 * ROUNDING_MS)
   for (const end of separate) {
     const inside = uses.filter(({ atMs }) => atMs >= end - window && atMs < end - ROUNDING_MS)
     const units = inside.reduce((sum, use) => sum + use.units, 0)
     if (units > limit) {
-      world.violate(`${units} units of ${key} in the window that ends at ${end} ms, not ${limit}`)
+      world.violate(`${policy}: ${units} units of ${key} in the window that ends at ${end} ms, not ${limit}`)
     }
   }
 }

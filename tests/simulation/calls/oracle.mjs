@@ -1,5 +1,6 @@
 /** A client of the master without a network: reads the state of keys between two events. */
 import { RateLimiter, RedisStore } from '../../../dist/wasm/index.mjs'
+import { policiesOf } from './scenario.mjs'
 import { COUNTED } from './simulated-process.mjs'
 
 export class Oracle {
@@ -22,7 +23,7 @@ export class Oracle {
     this.#store = RedisStore.from(run)
     const open = (policy, prefix) => new RateLimiter(policy, { store: this.#store, prefix })
     this.#counted = open(COUNTED, 'counted')
-    this.#law = open(scenario.law.policy, 'law')
+    this.#law = open(policiesOf(scenario.law), 'law')
     this.#permits = open(scenario.permits, 'permits')
   }
 
@@ -35,7 +36,7 @@ export class Oracle {
     this.#law.peek(key, cost).then(
       ({ allowed }) => {
         if (allowed) {
-          world.violate(`${cost} units of ${key} were refused from a cache, and the server has them`)
+          world.violate(`${JSON.stringify(cost)} of ${key} were refused from a cache, and the server has them`)
         }
       },
       () => {},

@@ -48,10 +48,20 @@ function processOf(random, isDistant, { leaseMs }, index) {
   }
 }
 
-/** A policy whose law is checked, with the calls that processes decide themselves. */
+/**
+ * A policy whose law is checked, with the calls that processes decide themselves. `tokens` is the law of a second
+ * policy, if there is one, which has a meter.
+ */
 function lawOf(random) {
   const leaseMs = random.choose([undefined, undefined, undefined, 50, 200, 400])
   const refusalsMs = leaseMs !== undefined && random.chance(0.5) ? undefined : random.choose([30, 200, 1_000])
+  const own = policyLawOf(random, leaseMs)
+  // Leases cannot be used with meters.
+  const tokens = leaseMs === undefined && random.chance(0.4) ? policyLawOf(random, undefined) : undefined
+  return { ...own, tokens, leaseMs, refusalsMs, maxKeys: random.choose([1, 2, 100]) }
+}
+
+function policyLawOf(random, leaseMs) {
   const limit = random.whole(10, 200)
   const burst = Math.ceil((limit * (leaseMs ?? 0)) / 1_000) + random.whole(4, 60)
   const window = random.whole(300, 1_500)
@@ -66,8 +76,12 @@ function lawOf(random) {
     { policy: slidingWindow({ limit: burst, window: `${window}ms` }), limit: burst, window },
   ]
   // Leases cannot be used with slidingWindow.
-  const law = choices[random.whole(0, leaseMs === undefined ? 4 : 3)]
-  return { ...law, leaseMs, refusalsMs, maxKeys: random.choose([1, 2, 100]) }
+  return choices[random.whole(0, leaseMs === undefined ? 4 : 3)]
+}
+
+/** What a limiter of the law enforces. */
+export function policiesOf({ policy, tokens }) {
+  return tokens === undefined ? policy : { calls: policy, tokens: { ...tokens.policy, meter: 'tokens' } }
 }
 
 function faultOf(random, faultyMs) {

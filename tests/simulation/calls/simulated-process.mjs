@@ -1,6 +1,7 @@
 /** A process with limiters on the simulated servers. */
 import { fixedWindow, RateLimiter, RedisStore } from '../../../dist/wasm/index.mjs'
 import { ProcessNetwork } from './network.mjs'
+import { policiesOf } from './scenario.mjs'
 
 /** More units than a run can take. */
 export const PLENTY = 1_000_000
@@ -58,7 +59,7 @@ export class SimulatedProcess {
       this.#delayDeadlines()
     }
     const { store } = this
-    const { leaseMs, refusalsMs, maxKeys, policy } = scenario.law
+    const { leaseMs, refusalsMs, maxKeys } = scenario.law
     const local = leaseMs === undefined && refusalsMs === undefined ? undefined : { maxKeys }
     if (leaseMs !== undefined) {
       local.lease = `${leaseMs}ms`
@@ -68,7 +69,7 @@ export class SimulatedProcess {
     }
     this.limiters = {
       counted: new RateLimiter(COUNTED, { store, prefix: 'counted', onStoreFailure }),
-      law: new RateLimiter(policy, { store, prefix: 'law', onStoreFailure, local }),
+      law: new RateLimiter(policiesOf(scenario.law), { store, prefix: 'law', onStoreFailure, local }),
       permits: new RateLimiter(scenario.permits, { store, prefix: 'permits', onStoreFailure }),
       slots: new RateLimiter(scenario.slots, { store, prefix: 'slots', onStoreFailure }),
     }
@@ -274,16 +275,30 @@ export class SimulatedProcess {
     for (let count = random.whole(1, this.options.burst); count > 0; count--) {
       const key = random.chance(0.8) ? 'hot' : 'warm'
       const units = random.chance(0.9) ? 1 : random.whole(1, 4)
+      const { cost, ...moved } = this.#scenario.law.tokens === undefined ? { cost: units, units } : this.#costOf(units)
       this.#track(
-        `law ${key} ${units}`,
+        `law ${key} ${JSON.stringify(cost)}`,
         0,
-        () => law.take(key, units),
-        (decision) => this.#onLaw(key, units, decision),
+        () => law.take(key, cost),
+        (decision) => this.#onLaw(key, cost, moved, decision),
       )
     }
   }
 
-  #onLaw(key, units, decision) {
+  /** A cost under two meters. Some calls cost nothing under one of them. */
+  #costOf(most) {
+    const random = this.#random
+    const [units, tokens] = random.choose([
+      [most, random.whole(1, 5)],
+      [most, random.whole(1, 5)],
+      [0, most],
+      [most, 0],
+    ])
+    return { cost: { cost: { calls: units, tokens } }, units, tokens }
+  }
+
+  /** `moved` are the units of the call, by policy. */
+  #onLaw(key, cost, moved, decision) {
     const world = this.#world
     const { refusalsMs, leaseMs } = this.#scenario.law
     const { source } = decision
@@ -295,7 +310,7 @@ export class SimulatedProcess {
       // The store and a share decide by their own clocks; a share's has whole milliseconds. A lease is used
       // now.
       const atMs = source === 'lease' ? world.servers.epochUs / 1_000 : decision.at
-      world.uses.push({ key, units, atMs, source, process: this.index, decision })
+      world.uses.push({ key, ...moved, atMs, source, process: this.index, decision })
     } else if (source === 'store') {
       this.#refusedUntil.set(key, now + (refusalsMs ?? 0))
     } else if (source === 'cache') {
@@ -309,7 +324,7 @@ export class SimulatedProcess {
         }
       })
       if (leaseMs === undefined && world.servers.losses === 0 && this.#random.chance(0.3)) {
-        this.#oracle.checkRefused(key, units)
+        this.#oracle.checkRefused(key, cost)
       }
     } else if (source === 'lease') {
       world.violate(`process ${this.index}: a lease refused a call`)

@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata } from '../../api/decision-metadata.js'
+import { withMetadata, withUnits } from '../../api/decision-metadata.js'
 import { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
 import type { Policy } from '../../policies/policy.js'
@@ -12,6 +12,7 @@ import {
   type VariantIndex,
 } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import type { Units } from '../units.js'
 import type { CallMaker, KeyLeases } from './key-leases.js'
 import { LeasedKeys } from './lease.js'
 import { leasedOverride, leasedPolicySet } from './leased-policies.js'
@@ -21,7 +22,8 @@ import { RefusalCache } from './refusal-cache.js'
 
 /**
  * Decides some calls in this process, without asking the store. Calls on one key stay in order: while one of
- * them waits for the answer to another, later ones wait behind it. No policy has a meter, so units are numbers.
+ * them waits for the answer to another, later ones wait behind it. There are no leases under policies with a meter, so
+ * units of leases are numbers.
  */
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
@@ -85,10 +87,10 @@ export class LocalBackend implements LimiterBackend {
       : this.#yieldTicks.resolve(withMetadata(refused, this.origin, key, cost))
   }
 
-  takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
+  takeBy(keys: Keys, cost: Units): Decision | Promise<Decision> {
     const hotKey = this.leases?.findBy(keys)
     if (hotKey !== undefined) {
-      return this.#takeHot(hotKey, keys, cost)
+      return this.#takeHot(hotKey, keys, cost as number)
     }
     const refused = this.#refusals.decisionOn(keys, cost)
     return refused === undefined
@@ -98,7 +100,7 @@ export class LocalBackend implements LimiterBackend {
           () => this.#ask(keys, cost),
           () => this.takeBy(keys, cost),
         )
-      : this.#yieldTicks.resolve(withMetadata(refused, this.origin, keys, cost))
+      : this.#yieldTicks.resolve(withUnits(refused, this.origin, keys, cost))
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
@@ -117,7 +119,7 @@ export class LocalBackend implements LimiterBackend {
         return this.#takeUpTo(keys, operation.units) ?? this.#executeTake(keys, operation, 1)
       case 'reserve':
       case 'extend':
-        return this.#executeTake(keys, operation, operation.units as number)
+        return this.#executeTake(keys, operation, operation.units)
       case 'penalize': {
         this.#forEachVariant((variant) => variant.leases?.end(keys, false))
         const callStore = () => this.#changing(keys, () => this.#store.execute(keys, operation))
@@ -139,7 +141,7 @@ export class LocalBackend implements LimiterBackend {
     }
   }
 
-  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
+  schedule(keys: Keys, cost: Units, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
     this.leases?.sendGroupsOf(keys)
     return this.#refusals.inTurn(
       keys,
@@ -182,20 +184,20 @@ export class LocalBackend implements LimiterBackend {
       : leases.ask(hotKey, key, cost, this.#callMaker)
   }
 
-  #askStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
+  #askStore(key: string | Keys, cost: Units): Decision | Promise<Decision> {
     return this.#learnFrom(key, cost, () =>
-      typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost),
+      typeof key === 'string' ? this.#store.take(key, cost as number) : this.#store.takeBy(key, cost),
     )
   }
 
-  #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
+  #ask(key: string | Keys, cost: Units): Decision | Promise<Decision> {
     const answer = this.#askStore(key, cost)
     this.leases?.sample(key, answer)
     return answer
   }
 
   /** Asks the store, and remembers a refusal. */
-  #learnFrom<T extends object>(key: string | Keys, cost: number, ask: () => T | Promise<T>): T | Promise<T> {
+  #learnFrom<T extends object>(key: string | Keys, cost: Units, ask: () => T | Promise<T>): T | Promise<T> {
     if (!this.#refusals.isOn) {
       return ask()
     }
@@ -246,7 +248,7 @@ export class LocalBackend implements LimiterBackend {
   }
 
   /** An operation that takes units from the store, and that is refused if `cost` does not fit. */
-  #executeTake(keys: Keys, operation: Operation, cost: number): OperationResult | Promise<OperationResult> {
+  #executeTake(keys: Keys, operation: Operation, cost: Units): OperationResult | Promise<OperationResult> {
     const refused = this.#refusals.decisionOn(keys, cost)
     if (refused !== undefined) {
       return this.#yieldTicks.resolve({ decision: refused, units: 0 })

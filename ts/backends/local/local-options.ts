@@ -5,8 +5,7 @@ import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 
 /**
- * Calls that this process decides itself, without asking the store. It has no effect on the embedded store. Not for
- * policies with a `meter`: a lease and a cached refusal have one number of units for all policies.
+ * Calls that this process decides itself, without asking the store. It has no effect on the embedded store.
  *
  * @example
  * const local: LocalDecisions = { lease: '100ms', refusals: '1s' }
@@ -14,8 +13,8 @@ import type { PolicySet } from '../../policies/policy-set.js'
  */
 export interface LocalDecisions {
   /**
-   * Caches refusals for at most this long; up to 1 hour. A call on a refused key that costs at least as much is
-   * refused in this process, with `source: 'cache'`. A change of the key by this limiter takes effect at once,
+   * Caches refusals for at most this long; up to 1 hour. A call on a refused key that costs at least as much, under the
+   * meter that refused, is refused in this process, with `source: 'cache'`. A change of the key by this limiter takes effect at once,
    * and one by another limiter or process after this time. `INVALID_OPTION` for a policy with `countRefused`.
    */
   readonly refusals?: Duration
@@ -25,11 +24,14 @@ export interface LocalDecisions {
    * policy stays.
    *
    * For `gcra`, `leakyBucket`, `tokenBucket` with continuous refill, `fixedWindow` and
-   * `calendarWindow`, without `countRefused`. The burst of a rate becomes less by the units that
+   * `calendarWindow`, without `countRefused` and without a `meter`. The burst of a rate becomes less by the units that
    * come back in this time. All limiters of a prefix must have the same `lease`.
    */
   readonly lease?: Duration
-  /** The most keys that are kept for each of both, 1 to 10,000,000, of about 500 bytes each. Default: 100,000. */
+  /**
+   * The most keys that are kept for each of both, 1 to 10,000,000, of about 500 bytes each. A refused key counts once for
+   * each meter that refuses it. Default: 100,000.
+   */
   readonly maxKeys?: number
 }
 
@@ -61,10 +63,6 @@ export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptio
       'local cannot be used with concurrency: the store has to give every permit',
     )
   }
-  if (policySet.meters !== undefined) {
-    const rule = 'a lease and a cached refusal have one number of units for all policies'
-    throw new TollgateError('INVALID_OPTION', `local cannot be used with policies that have a meter: ${rule}`)
-  }
   const names = ['refusals', 'lease', 'maxKeys'] as const
   const { refusals, lease, maxKeys = 100_000 } = optionsOf('INVALID_OPTION', 'local', value, names)
   if (refusals === undefined && lease === undefined) {
@@ -92,7 +90,11 @@ function refusalsMsOf(refusals: unknown, { policies, isSingle }: PolicySet): num
   return refusalsMs
 }
 
-function leaseMsOf(lease: unknown, { ban }: PolicySet): number {
+function leaseMsOf(lease: unknown, { ban, meters }: PolicySet): number {
+  if (meters !== undefined) {
+    const rule = 'cannot be used with policies that have a meter: a lease has the same units under all policies'
+    throw new TollgateError('INVALID_OPTION', `local.lease ${rule}; use local: { refusals }`)
+  }
   if (ban !== undefined) {
     const rule = 'cannot be used with ban or blockFor: the store has to count every refusal'
     throw new TollgateError('INVALID_OPTION', `local.lease ${rule}`)

@@ -5,9 +5,20 @@ import type { PolicySet } from '../../policies/policy-set.js'
 import { blocksOf } from '../blocks.js'
 import { currentMadeAt, madeAt } from '../redis/batching/made-at.js'
 import { scheduler } from '../redis/batching/scheduler.js'
+import { type Units, unitsUnder } from '../units.js'
 import { BoundedMap, idOf } from './bounded-map.js'
 import type { LocalOptions } from './local-options.js'
-import { cachedDecision, cachedSingleDecision, type KeyBlock, type Refusal, RefusedKey } from './refused-key.js'
+import {
+  cachedDecision,
+  cachedSingleDecision,
+  type KeyBlock,
+  mayBeImpossible,
+  type Refusal,
+  RefusedKey,
+  type RefusingPart,
+  type RefusingParts,
+  refusingPartsOf,
+} from './refused-key.js'
 
 /**
  * A refusal is long if it lasts this many times as long as its call took. Only then do calls wait for
@@ -30,6 +41,10 @@ const MAX_CHANGED = 1_000
  * tier, an override or an earlier deploy, a state drains at another rate until a call is admitted. So
  * an admitted call ends the refusals of its keys in all tiers.
  *
+ * Each meter of a key has a refusal of its own, because a call that costs less under one meter may cost more under
+ * another. A call without a cost under a meter charges nothing there, so it neither waits for units of that meter nor
+ * ends its refusal.
+ *
  * When a long refusal ends, one call asks the store, and other calls on that key wait for its answer.
  * If it is admitted and leaves r units, calls that take r units together ask without waiting, and
  * then again one. So a flood on a refused key costs the store one call for each refusal, and at most
@@ -38,6 +53,7 @@ const MAX_CHANGED = 1_000
  */
 export class RefusalCache {
   readonly #policySet: PolicySet
+  readonly #parts: RefusingParts
   readonly #isSingle: boolean
   readonly #maxMs: number
   readonly #now: () => number
@@ -50,6 +66,7 @@ export class RefusalCache {
 
   constructor(policySet: PolicySet, { refusalsMs, maxKeys }: LocalOptions, now: () => number) {
     this.#policySet = policySet
+    this.#parts = refusingPartsOf(policySet)
     this.#isSingle = policySet.limits.length === 1
     this.#maxMs = refusalsMs
     this.#now = now
@@ -74,29 +91,33 @@ export class RefusalCache {
     }
     const now = this.#now()
     const refusal = this.#keys.get(idOf(key, 0, undefined))?.refusalOf(cost, now)
-    return refusal && cachedSingleDecision(refusal, now)
+    return refusal === undefined || mayBeImpossible(refusal, cost) ? undefined : cachedSingleDecision(refusal, now)
   }
 
   /** The decision on a call that the store would refuse; `undefined` if it must be asked. */
-  decisionOn(keys: Keys, cost: number): Decision | undefined {
+  decisionOn(keys: Keys, cost: Units): Decision | undefined {
     if (this.#keys.size === 0) {
       return undefined
     }
     const now = this.#now()
     const refusals: (Refusal | undefined)[] = []
-    this.#forEachId(keys, (id, dimension) => {
-      const refusal = this.#keys.get(id)?.refusalOf(cost, now)
+    this.#forEachId(keys, (id, { policy }, part) => {
+      const refusal = this.#keys.get(id)?.refusalOf(unitsUnder(cost, policy), now)
       if (refusal !== undefined) {
-        refusals[dimension] = refusal
+        refusals[part] = refusal
       }
     })
-    return refusals.length === 0 ? undefined : cachedDecision(this.#policySet, refusals, cost, now)
+    const known = refusals.filter((refusal) => refusal !== undefined)
+    const isUnknown = known.some((refusal) => mayBeImpossible(refusal, cost))
+    return known.length === 0 || (isUnknown && !known.some(({ isImpossible }) => isImpossible))
+      ? undefined
+      : cachedDecision(this.#policySet, this.#parts, refusals, cost, now)
   }
 
   /** Calls the store, unless calls on the same keys wait: then makes the call anew after them. */
   inTurn<T extends object>(
     keys: Keys,
-    cost: number,
+    cost: Units,
     call: () => T | Promise<T>,
     again: () => T | Promise<T>,
   ): T | Promise<T> {
@@ -107,14 +128,17 @@ export class RefusalCache {
     let waiting: RefusedKey['waiting']
     // A call that has waited may have an earlier deadline than the one that it would wait for.
     const since = currentMadeAt() ?? Number.POSITIVE_INFINITY
-    this.#forEachId(keys, (id) => {
+    this.#forEachId(keys, (id, { policy }) => {
       const key = this.#keys.get(id)
-      if (key?.isCheaper(cost, this.#now())) {
+      const own = unitsUnder(cost, policy)
+      const charges = own > 0 || typeof cost === 'number'
+      if (charges && key?.isCheaper(own, this.#now())) {
         // If it is admitted, the refusal ends before the answer arrives.
         this.#keys.delete(id)
       } else if (key !== undefined) {
+        // Also for a call without a cost here: calls on a key stay in order.
         waiting ??= key.since <= since ? key.waiting : undefined
-        if (key.waiting === undefined && probed === undefined && this.#isProbe(id, key, cost)) {
+        if (charges && key.waiting === undefined && probed === undefined && this.#isProbe(id, key, cost)) {
           probed = [id, key]
         }
       }
@@ -129,7 +153,7 @@ export class RefusalCache {
   learn<T extends object>(
     answer: Promise<T>,
     keys: string | Keys,
-    cost: number,
+    cost: Units,
     sentAt: number,
     onAnswer: (keys: Keys, decision: Decision, sentAt: number) => void,
   ): Promise<T> {
@@ -140,7 +164,7 @@ export class RefusalCache {
         if (decision.source === 'store') {
           const all = typeof keys === 'string' ? new Keys([keys], undefined) : keys
           if (decision.allowed) {
-            this.#drop(all)
+            this.#drop(all, cost)
           } else {
             this.#remember(all, cost, decision, sentAt)
           }
@@ -195,22 +219,24 @@ export class RefusalCache {
     if (this.#keys.size === 0) {
       return
     }
-    this.#forEachId(keys, (id, dimension) => {
+    this.#forEachId(keys, (id, { limits }) => {
       const key = this.#keys.get(id)
       if (key?.refusal !== undefined && !key.refusal.isImpossible) {
-        const resets = this.#limitsOf(dimension).map((name) => decision.policies[name]?.resetAfterMs ?? 0)
+        const resets = limits.map((name) => decision.policies[name]?.resetAfterMs ?? 0)
         key.until = Math.min(key.until, sentAt + Math.max(...resets) - 1)
       }
     })
   }
 
-  #drop(keys: Keys): void {
+  /** @param cost - The units that were charged, if those without any stay refused. */
+  #drop(keys: Keys, cost: Units = 1): void {
     if (this.#keys.size === 0) {
       return
     }
-    this.#forEachId(keys, (id) => {
+    this.#forEachId(keys, (id, { policy }) => {
       const key = this.#keys.get(id)
-      if (key?.refusal !== undefined && key.waiting === undefined) {
+      const charges = unitsUnder(cost, policy) > 0
+      if (charges && key?.refusal !== undefined && key.waiting === undefined) {
         this.#keys.delete(id)
       }
     })
@@ -224,7 +250,7 @@ export class RefusalCache {
   }
 
   /** Whether later calls on a key should wait for the answer to a call of this cost. */
-  #isProbe(id: string, key: RefusedKey, cost: number): boolean {
+  #isProbe(id: string, key: RefusedKey, cost: Units): boolean {
     const isOver = this.#now() >= key.until
     if (key.refusal !== undefined) {
       if (isOver && !key.isLong) {
@@ -236,8 +262,8 @@ export class RefusalCache {
       this.#keys.delete(id)
       return false
     }
-    key.credit -= cost
-    return key.credit < 0
+    key.credit = key.credit.map((left, policy) => left - unitsUnder(cost, policy))
+    return key.credit.some((left) => left < 0)
   }
 
   #probe<T extends object>(id: string, key: RefusedKey, call: () => T | Promise<T>): T | Promise<T> {
@@ -274,96 +300,102 @@ export class RefusalCache {
     }
     if (decision?.allowed && decision.source === 'store' && isFlooded) {
       key.refusal = undefined
-      key.credit = decision.remaining
+      key.credit = this.#leastOf('remaining', decision)
       key.until = now + this.#maxMs
     } else {
       this.#keys.delete(id)
     }
   }
 
-  #remember({ keys, tag }: Keys, cost: number, decision: Decision, sentAt: number): void {
+  #remember(keys: Keys, cost: Units, decision: Decision, sentAt: number): void {
     const receivedAt = this.#now()
     const isImpossible = decision.status === 'impossible'
-    const maxCost = isImpossible
-      ? Number.POSITIVE_INFINITY
-      : Math.min(...Object.values(decision.policies).map(({ capacity }) => capacity))
-    for (const [dimension, retryAfterMs] of this.#retries(decision)) {
-      const block = this.#blockOf(decision, dimension, sentAt)
+    const maxCosts = isImpossible ? undefined : this.#leastOf('capacity', decision)
+    this.#forEachId(keys, (id, part) => {
+      const retryAfterMs = retryOf(decision, part)
+      if (retryAfterMs === 0) {
+        return
+      }
+      const block = blockOf(decision, part, sentAt)
       let until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)
       if (this.#policySet.ban !== undefined && !isImpossible) {
         // The store has to count a refusal of a key that is not blocked: it may be a strike.
         until = Math.min(until, block?.until ?? Number.NEGATIVE_INFINITY)
       }
-      const id = idOf(keys[dimension] as string, dimension, tag)
+      const minCost = unitsUnder(cost, part.policy)
       const changedAt = this.#changedAt.get(id) ?? this.#allChangedAt
       const known = this.#keys.get(id)
       const isOutdated = sentAt <= changedAt || until <= receivedAt
-      const isCovered = known?.refusal !== undefined && known.until > receivedAt && known.refusal.minCost < cost
+      const isCovered = known?.refusal !== undefined && known.until > receivedAt && known.refusal.minCost < minCost
       if (isOutdated || isCovered) {
-        continue
+        return
       }
       const key = known ?? new RefusedKey()
-      key.refusal = { decision, isImpossible, block, receivedAt, minCost: cost, maxCost }
+      key.refusal = { decision, isImpossible, block, receivedAt, minCost, maxCosts }
       key.until = until
       key.isLong = until - receivedAt >= LONG * (receivedAt - sentAt)
       if (known === undefined) {
         this.#keys.set(id, key)
       }
-    }
+    })
   }
 
-  /** The time until the limits of each key dimension admit the call, if they refused it. */
-  #retries(decision: Decision): Map<number, number> {
-    const { policies, status } = decision
-    const retries = new Map<number, number>()
+  /** The least number of all limits of each policy. */
+  #leastOf(field: 'capacity' | 'remaining', { policies }: Decision): readonly number[] {
+    const least = this.#policySet.policies.map(() => Number.POSITIVE_INFINITY)
     for (const { name, policy } of this.#policySet.limits) {
-      const { dimension } = this.#policySet.policies[policy] as PolicySet['policies'][number]
-      const retryAfterMs = policies[name]?.retryAfterMs
-      const retry = retryAfterMs === null ? Number.POSITIVE_INFINITY : (retryAfterMs ?? 0)
-      // Without the impossible limits the others might admit the call, or not.
-      if (retry > 0 && (status !== 'impossible' || retryAfterMs === null)) {
-        retries.set(dimension, Math.max(retry, retries.get(dimension) ?? 0))
-      }
+      least[policy] = Math.min(least[policy] as number, policies[name]?.[field] as number)
     }
-    return retries
+    return least
   }
 
-  /** The block of the key of a dimension in a decision: of its limits, the last to end. */
-  #blockOf(decision: Decision, dimension: number, sentAt: number): KeyBlock | undefined {
-    if (decision.status !== 'blocked') {
-      return undefined
-    }
-    const blocks = blocksOf(decision)
-    if (blocks === undefined) {
-      // The embedded store reports no block of a single limit.
-      return { until: Number.POSITIVE_INFINITY, ban: decision.ban }
-    }
-    let [endsAt, ban] = [0, undefined as KeyBlock['ban']]
-    for (const name of this.#limitsOf(dimension)) {
-      const block = blocks.get(name)
-      if (block !== undefined) {
-        endsAt = Math.max(endsAt, block.until)
-        if (block.step > 0 && block.until > (ban?.until ?? 0)) {
-          ban = { step: block.step, until: block.until }
-        }
-      }
-    }
-    // The end is rounded up, and the store decided after `sentAt`.
-    return endsAt === 0 ? undefined : { until: sentAt + (endsAt - decision.at) - 1, ban }
-  }
-
-  #limitsOf(dimension: number): string[] {
-    const { limits, policies } = this.#policySet
-    return limits.filter(({ policy }) => policies[policy]?.dimension === dimension).map(({ name }) => name)
-  }
-
-  #forEachId({ keys, tag }: Keys, visit: (id: string, dimension: number) => void): void {
-    keys.forEach((key, dimension) => {
+  #forEachId({ keys, tag }: Keys, visit: (id: string, part: RefusingPart, index: number) => void): void {
+    this.#parts.parts.forEach((part, index) => {
+      const key = keys[part.dimension]
       if (typeof key === 'string') {
-        visit(idOf(key, dimension, tag), dimension)
+        visit(idOf(key, index, tag), part, index)
       }
     })
   }
+}
+
+/** The time until the limits of a part admit the call, if they refused it; otherwise 0. */
+function retryOf({ policies, status }: Decision, { limits }: RefusingPart): number {
+  let longest = 0
+  for (const name of limits) {
+    const retryAfterMs = policies[name]?.retryAfterMs
+    // Without the impossible limits the others might admit the call, or not.
+    if (retryAfterMs === null) {
+      longest = Number.POSITIVE_INFINITY
+    } else if (status !== 'impossible') {
+      longest = Math.max(longest, retryAfterMs ?? 0)
+    }
+  }
+  return longest
+}
+
+/** The block of a part's key in a decision: of its limits, the last to end. */
+function blockOf(decision: Decision, { limits }: RefusingPart, sentAt: number): KeyBlock | undefined {
+  if (decision.status !== 'blocked') {
+    return undefined
+  }
+  const blocks = blocksOf(decision)
+  if (blocks === undefined) {
+    // The embedded store reports no block of a single limit.
+    return { until: Number.POSITIVE_INFINITY, ban: decision.ban }
+  }
+  let [endsAt, ban] = [0, undefined as KeyBlock['ban']]
+  for (const name of limits) {
+    const block = blocks.get(name)
+    if (block !== undefined) {
+      endsAt = Math.max(endsAt, block.until)
+      if (block.step > 0 && block.until > (ban?.until ?? 0)) {
+        ban = { step: block.step, until: block.until }
+      }
+    }
+  }
+  // The end is rounded up, and the store decided after `sentAt`.
+  return endsAt === 0 ? undefined : { until: sentAt + (endsAt - decision.at) - 1, ban }
 }
 
 /** Makes a call after those that wait. Its deadline counts from now. */

@@ -2,6 +2,7 @@ import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import type { Block } from '../blocks.js'
 import { decisionOf, numbersOf } from '../decision-of.js'
+import { type Units, unitsUnder } from '../units.js'
 
 export interface KeyBlock {
   /** Its end by the local clock, in milliseconds, or up to a call earlier. */
@@ -10,17 +11,47 @@ export interface KeyBlock {
   readonly ban: Block | undefined
 }
 
-/** A refusal of calls on a stored key. Times are in milliseconds of the local clock. */
+/** A refusal of calls on a stored key under a meter. Times are in milliseconds of the local clock. */
 export interface Refusal {
-  /** The decision of the store. Other keys may have refused the call, too. */
+  /** The decision of the store. Other keys, or other meters, may have refused the call, too. */
   readonly decision: Decision
   readonly isImpossible: boolean
   readonly block: KeyBlock | undefined
   readonly receivedAt: number
-  /** The cost from which calls are refused. */
+  /** The cost under the meter from which calls are refused. */
   readonly minCost: number
-  /** The largest cost that is not impossible; unlimited if the refusal is that of an impossible call. */
-  readonly maxCost: number
+  /** The largest cost by policy that is not impossible; `undefined` if the refusal is that of an impossible call. */
+  readonly maxCosts: readonly number[] | undefined
+}
+
+/** The policies that count the same units by the same key. */
+export interface RefusingPart {
+  /** The key dimension. */
+  readonly dimension: number
+  /** The first of the policies. */
+  readonly policy: number
+  /** The names of their limits. */
+  readonly limits: readonly string[]
+}
+
+/** The parts of a policy set, and the index of the part of each policy. */
+export interface RefusingParts {
+  readonly parts: readonly RefusingPart[]
+  readonly ofPolicy: readonly number[]
+}
+
+export function refusingPartsOf({ policies, limits, meters }: PolicySet): RefusingParts {
+  const meterOf = (policy: number) => meters?.ofPolicy[policy]
+  const firsts = policies.map(({ dimension }, index) => {
+    return policies.findIndex((other, policy) => other.dimension === dimension && meterOf(policy) === meterOf(index))
+  })
+  const own = [...new Set(firsts)]
+  const parts = own.map((policy): RefusingPart => {
+    const { dimension } = policies[policy] as PolicySet['policies'][number]
+    const names = limits.filter((limit) => firsts[limit.policy] === policy).map(({ name }) => name)
+    return { dimension, policy, limits: names }
+  })
+  return { parts, ofPolicy: firsts.map((policy) => own.indexOf(policy)) }
 }
 
 /** A call that waits for the answer to another call. */
@@ -35,29 +66,29 @@ export class RefusedKey {
   until = 0
   /** Whether the refusal lasts much longer than a call. */
   isLong = false
-  /** The units that calls may take without waiting for another call's answer. */
-  credit = 0
+  /** The units by policy that calls may take without waiting for another call's answer. */
+  credit: readonly number[] = []
   /** The calls that wait for the answer to another one; `undefined` if none is being asked for. */
   waiting: WaitingCall[] | undefined
   /** When that other call was made first, by `timers.now`. */
   since = 0
 
-  /** Whether a call costs less than those that are refused now. */
+  /** Whether a call costs less here than those that are refused now. */
   isCheaper(cost: number, now: number): boolean {
     return this.refusal !== undefined && this.waiting === undefined && now < this.until && cost < this.refusal.minCost
   }
 
-  /** The refusal of a call of this cost now. */
+  /** The refusal of a call of this cost now. The call may be impossible: see {@link mayBeImpossible}. */
   refusalOf(cost: number, now: number): Refusal | undefined {
     const { refusal } = this
-    const isRefused =
-      refusal !== undefined &&
-      this.waiting === undefined &&
-      now < this.until &&
-      cost >= refusal.minCost &&
-      cost <= refusal.maxCost
+    const isRefused = refusal !== undefined && this.waiting === undefined && now < this.until && cost >= refusal.minCost
     return isRefused ? refusal : undefined
   }
+}
+
+/** Whether the store may find a call impossible that this part only refuses. */
+export function mayBeImpossible({ maxCosts }: Refusal, cost: Units): boolean {
+  return maxCosts?.some((most, policy) => unitsUnder(cost, policy) > most) === true
 }
 
 export function cachedSingleDecision(refusal: Refusal, now: number): Decision {
@@ -91,14 +122,18 @@ function withBan(cached: Decision, refusals: readonly Refusal[], now: number): D
 }
 
 /**
- * The decision on a call that some stored keys refuse, by key dimension. It reports the limit with the longest
- * retry, or of an impossible call the smallest limit. Limits of other keys are shown as unused: nothing is
- * known of them here, and a caller must not see the numbers of another.
+ * The decision on a call that some parts refuse. It reports the limit with the longest retry, or of an impossible call
+ * the smallest one below its cost. Other limits of a key that refuses the call have the numbers of its refusal, without
+ * a retry. Limits of other keys are shown as unused: nothing is known of them here, and a caller must not see the
+ * numbers of another.
+ *
+ * @param refusals - By part; empty where a part does not refuse the call.
  */
 export function cachedDecision(
   { limits, policies }: PolicySet,
+  { parts, ofPolicy }: RefusingParts,
   refusals: readonly (Refusal | undefined)[],
-  cost: number,
+  cost: Units,
   now: number,
 ): Decision {
   const known = refusals.find((refusal) => refusal !== undefined) as Refusal
@@ -108,17 +143,19 @@ export function cachedDecision(
   let [reported, reportedBy, least] = ['', known, Number.POSITIVE_INFINITY]
   for (const { name, policy } of limits) {
     const { dimension } = policies[policy] as (typeof policies)[number]
-    const refusal = refusals[dimension]
-    const { decision, receivedAt } = refusal ?? known
+    const refusal = refusals[ofPolicy[policy] as number]
+    const ofKey = refusal ?? refusals.find((one, part) => one !== undefined && parts[part]?.dimension === dimension)
+    const { decision, receivedAt } = ofKey ?? known
     const theirs = decision.policies[name] as PolicyNumbers
     const { limit, capacity } = theirs
-    let own = refusal ? numbersLater(theirs, now - receivedAt) : numbersOf(limit, capacity, capacity, 0, 0, 0)
-    if (cost > capacity) {
-      own = { ...own, retryAfterMs: null }
+    const isTooMuch = unitsUnder(cost, policy) > capacity
+    let own = ofKey ? numbersLater(theirs, now - receivedAt) : numbersOf(limit, capacity, capacity, 0, 0, 0)
+    if (isTooMuch || refusal === undefined) {
+      own = { ...own, retryAfterMs: isTooMuch ? null : 0 }
     }
     numbers[name] = own
     const order = status === 'impossible' ? capacity : -(own.retryAfterMs as number)
-    if (order < least && (status === 'impossible' || refusal !== undefined)) {
+    if (order < least && (status === 'impossible' ? isTooMuch : refusal !== undefined)) {
       ;[reported, reportedBy, least] = [name, refusal ?? known, order]
     }
   }

@@ -338,7 +338,10 @@ local function new_operations(context)
     end)
     report_status(group, keys)
     fail_from(first, failure)
-    return after_all, was_held and (is_renewed and 1 or has_permits and 2) or 0
+    if not was_held then
+      return after_all, is_renewed and 3 or 0
+    end
+    return after_all, is_renewed and 1 or has_permits and 2 or 0
   end
 
   --@include executor/permit_operations.lua

@@ -36,26 +36,35 @@ export function costsOf(meters: MeterSet, value: unknown, option = 'cost'): read
   })
 }
 
-/** The units of a reservation by policy: not 0 under all of them. */
-export function reservedUnitsOf(meters: MeterSet, value: unknown): readonly number[] {
+/** The units of a reservation: not 0 under all policies. */
+export function reservedUnitsOf(policySet: PolicySet, value: unknown): Units {
+  const { meters } = policySet
+  if (meters === undefined) {
+    return plainUnitsOf('units', value)
+  }
   const units = costsOf(meters, value, 'units')
   if (isNone(units)) {
     throw new TollgateError('INVALID_COST', `units must be 1 or more of at least one meter; write ${exampleOf(meters)}`)
   }
+  checkPermitUnits('units', units, policySet)
   return units
 }
 
 /** The cost of a permit by policy: not 0 under a policy for concurrency, whose units the permit holds. */
-export function permitUnitsOf({ meters, policies }: PolicySet, cost: unknown): Units {
-  const units = costOf(meters, cost, 1)
+export function permitUnitsOf(policySet: PolicySet, cost: unknown): Units {
+  const units = costOf(policySet.meters, cost, 1)
+  checkPermitUnits('cost', units, policySet)
+  return units
+}
+
+function checkPermitUnits(option: string, units: Units, { policies }: PolicySet): void {
   if (typeof units !== 'number') {
     const empty = policies.find(({ policy }, index) => policy.algorithm === 'concurrency' && units[index] === 0)
     if (empty !== undefined) {
       const rule = 'must be a whole number from 1 to 2^53 - 1: a permit holds units of concurrency()'
-      throw new TollgateError('INVALID_COST', `cost.${meterOf(empty.policy)} ${rule}, got 0`)
+      throw new TollgateError('INVALID_COST', `${option}.${meterOf(empty.policy)} ${rule}, got 0`)
     }
   }
-  return units
 }
 
 /** Units by policy, of some meters. Those of the others are 0, or as `omitted` tells by policy. */

@@ -129,16 +129,11 @@ pub fn execute(
         Operation::Renew { hold, lasting } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
             let is_renewed = holds::renew(&mut entries, now, (*hold, *lasting));
-            match permits::renew(&mut entries, now, permit_of(hold)) {
-                None => u64::from(is_renewed),
-                Some(true) => {
-                    if is_renewed {
-                        1
-                    } else {
-                        2
-                    }
-                }
-                Some(false) => 0,
+            match (is_renewed, permits::renew(&mut entries, now, permit_of(hold))) {
+                (true, None | Some(true)) => 1,
+                (false, Some(true)) => 2,
+                (true, Some(false)) => 3,
+                (false, None | Some(false)) => 0,
             }
         }
         Operation::Penalize { units } => {

@@ -67,6 +67,15 @@ function checkPermitUnits(option: string, units: Units, { policies }: PolicySet)
   }
 }
 
+/** Throws for an extension that would only take units that the permit holds. */
+export function checkExtension(units: Units, { policies }: PolicySet): void {
+  const isPermits = (policy: number) => policies[policy]?.policy.algorithm === 'concurrency'
+  if (typeof units !== 'number' && !isNone(units) && units.every((own, policy) => own === 0 || isPermits(policy))) {
+    const fix = 'extend takes units of the other meters; acquire another permit'
+    throw new TollgateError('INVALID_COST', `units are only units of concurrency(), which the permit holds: ${fix}`)
+  }
+}
+
 /** Units by policy, of some meters. Those of the others are 0, or as `omitted` tells by policy. */
 export function someUnitsOf(
   meters: MeterSet,

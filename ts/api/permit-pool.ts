@@ -12,6 +12,7 @@ import { TollgateError } from './error.js'
 import { HeldPermit, isAboutToExpire, type PermitHold, type PermitRequest, type StoredPermit } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
 import type { AcquireCall, Permit } from './permit.js'
+import { checkExtension } from './metered-units.js'
 import { PermitQueue } from './permit-queue.js'
 import { chargeFor } from './refund.js'
 import { type HoldCall, MAX_EXPIRY_US, ReservationHandle } from './reservation.js'
@@ -230,7 +231,11 @@ export class PermitPool {
       if (this.#isClosed) {
         throw new TollgateError('CLOSED', 'the limiter has been closed')
       }
-      const result = permit.stored.currentBackend().execute(keys, operation)
+      const backend = permit.stored.currentBackend()
+      if (operation.kind === 'extend') {
+        checkExtension(operation.units, backend.policySet)
+      }
+      const result = backend.execute(keys, operation)
       if (operation.kind !== 'settle') {
         return result
       }

@@ -49,7 +49,6 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     return { limiter, remaining }
   }
 
-  // promise: one-call
   test('commit returns the surplus, charges the deficit, and releases the permit', async () => {
     const { limiter, remaining } = model()
     const permit = acquired(await limiter.acquire('a', { cost: { tokens: 500, cents: 5 } }))
@@ -143,7 +142,6 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     expect(await remaining('a')).toEqual([5, 650, 50, 2])
   })
 
-  // promise: refusals-lose-nothing
   test('one limiter in place of three loses nothing by refusals', async () => {
     const { limiter, remaining } = model()
     const first = acquired(await limiter.acquire('a', { cost: { tokens: 100, streams: 2 } }))
@@ -301,7 +299,6 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     expect([await permit.release(), await other.release()]).toEqual([true, true])
   })
 
-  // promise: permits-and-charges
   test('random calls: never more permits than the limit, and no unit is lost or given twice', async () => {
     const random = new Random(7)
     const any = (count: number) => random.whole(0, count - 1)

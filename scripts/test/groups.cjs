@@ -84,7 +84,7 @@ const GROUPS = [
       'local/deadlines',
       'memory/flood',
       'metrics/store',
-      'permits/{fairness,fallback,law,trace}',
+      'permits/{fairness,fallback,law,settling,trace}',
       'policies/{calendar-processes,calendar-window,new-algorithm}',
       'redis/calls/{budgets,holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,healthy-session,hostile-server,lifetime,permissions,status,unsuitable-servers}',

@@ -1,13 +1,5 @@
 /** Permits beside other policies: one call takes all units, and one settles them and ends the permit. */
-import {
-  concurrency,
-  fixedWindow,
-  gcra,
-  type Permit,
-  slidingCounter,
-  tiers,
-  tokenBucket,
-} from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, type Permit, slidingCounter, tiers, tokenBucket } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { Random } from '../random.js'
 import { BACKENDS } from './stores.js'
@@ -230,7 +222,10 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
         acquired(await limiter.reserve('a', { tokens: 300 })),
         acquired(await limiter.reserve('a', { tokens: 300 })),
       ]
-      expect(await limiter.reserve('a', { tokens: 1 })).toMatchObject({ allowed: false, decision: { policy: 'streams' } })
+      expect(await limiter.reserve('a', { tokens: 1 })).toMatchObject({
+        allowed: false,
+        decision: { policy: 'streams' },
+      })
       expect(await remaining('a')).toEqual([4, 400, 50, 0])
       expect(await one.commit({ tokens: 100 })).toMatchObject({ settled: true, refunded: { tokens: 200 } })
       expect(await two.cancel()).toMatchObject({ settled: true, refunded: { tokens: 300 } })

@@ -284,9 +284,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
       units: CostOf<P>,
       ...options: OptionArguments<P, ReserveOptions>
     ) => Promise<
-      UsesConcurrency<P> extends true
-        ? Permit<LimitNames<P>, MeterOf<P>, true>
-        : Reservation<LimitNames<P>, MeterOf<P>>
+      UsesConcurrency<P> extends true ? Permit<LimitNames<P>, MeterOf<P>, true> : Reservation<LimitNames<P>, MeterOf<P>>
     >
   >
 
@@ -330,7 +328,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    */
   readonly acquire: IfPermits<
     P,
-    (key: KeyOf<P>, ...options: CostOptionArguments<P, AcquireOptions>) => Promise<Permit<LimitNames<P>, MeterOf<P>, CanSettle<P>>>
+    (
+      key: KeyOf<P>,
+      ...options: CostOptionArguments<P, AcquireOptions>
+    ) => Promise<Permit<LimitNames<P>, MeterOf<P>, CanSettle<P>>>
   >
 
   /**

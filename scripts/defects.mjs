@@ -18,6 +18,7 @@ import fuzz from './defects/fuzz.mjs'
 import laws from './defects/laws.mjs'
 import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
+import permits from './defects/permits.mjs'
 import twins from './defects/twins.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -38,6 +39,11 @@ const KINDS = {
     command: () => ['cargo', 'test', '--profile', 'test-optimized', ...METER_TESTS],
     env: { TOLLGATE_CASES: '100' },
     finding: /^(?:Test failed: .*|test \S*units_tests::\S+ \.\.\. FAILED)$/m,
+  },
+  permits: {
+    defects: permits,
+    command: () => ['cargo', 'test', '--test', 'engine', '--', 'redis::concurrency'],
+    finding: /^Test failed: .*$/m,
   },
   twins: {
     defects: twins,

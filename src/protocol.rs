@@ -241,6 +241,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("executor/load.lua", lua!("executor/load.lua")),
     ("executor/operations.lua", lua!("executor/operations.lua")),
     ("executor/outcomes.lua", lua!("executor/outcomes.lua")),
+    ("executor/permit_operations.lua", lua!("executor/permit_operations.lua")),
     ("executor/refunds.lua", lua!("executor/refunds.lua")),
     ("executor/units.lua", lua!("executor/units.lua")),
     ("fixed_window/bounds.lua", lua!("fixed_window/bounds.lua")),

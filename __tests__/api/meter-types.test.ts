@@ -174,7 +174,7 @@ test('wait and acquire take a cost by meter', () => {
     await pacer.wait('a', { maxWait: '5s' })
     const permits = new RateLimiter({ running: concurrency({ limit: 10 }), tokens })
     const permit = await permits.acquire('a', { cost: { tokens: 5 }, maxWait: '5s' })
-    holds<Equal<typeof permit, Permit<'running' | 'tokens', 'calls' | 'tokens'>>>()
+    holds<Equal<typeof permit, Permit<'running' | 'tokens', 'calls' | 'tokens', true>>>()
     // @ts-expect-error the cost is missing
     await permits.acquire('a')
   }

@@ -1,5 +1,14 @@
 /** The types of methods that only some policies have. */
-import type { Decision, Policies, Policy, RedisStore, TollgateError, WaitOptions } from '../../ts/index.js'
+import type {
+  Decision,
+  Policies,
+  Policy,
+  RedisStore,
+  Reservation,
+  Settlement,
+  TollgateError,
+  WaitOptions,
+} from '../../ts/index.js'
 import {
   calendarWindow,
   concurrency,
@@ -111,6 +120,43 @@ test('methods that always fail do not compile', () => {
     void new RateLimiter(both, { store, prefix: 'a' }).acquire('a')
     // @ts-expect-error a permit is needed for one of them
     void new RateLimiter(both, { store, prefix: 'a' }).take('a')
+    void new RateLimiter(both, { store, prefix: 'a' }).reserve('a', 1)
+    void new RateLimiter(both, { store, prefix: 'a' }).settle('id')
+    const estimated = { jobs: concurrency({ limit: 1 }), count: slidingCounter({ limit: 1, window: 1 }) }
+    // @ts-expect-error slidingCounter cannot give units back
+    void new RateLimiter(estimated, { store, prefix: 'a' }).reserve('a', 1)
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('permits are settled where there are units to settle', () => {
+  const never = async () => {
+    const jobs = concurrency({ limit: 1 })
+    const [alone, both, estimated] = await Promise.all([
+      new RateLimiter(jobs).acquire('a'),
+      new RateLimiter({ jobs, rate: gcra({ limit: 1, period: 1 }) }).acquire('a'),
+      new RateLimiter({ jobs, count: slidingCounter({ limit: 1, window: 1 }) }).acquire('a'),
+    ])
+    if (!alone.allowed || !both.allowed || !estimated.allowed) {
+      return
+    }
+    const settlement: Settlement = await both.commit(1)
+    void [settlement, both.cancel(), both.extend(1), both.renew('1m'), both.release()]
+    const id: string = both.id
+    // @ts-expect-error a permit alone has nothing to settle
+    void alone.commit(1)
+    // @ts-expect-error
+    void alone.cancel()
+    // @ts-expect-error
+    const none: string = alone.id
+    // @ts-expect-error slidingCounter cannot give units back
+    void estimated.commit(1)
+    void [id, none, alone.release(), estimated.release()]
+    const reservation = await new RateLimiter({ jobs, rate: gcra({ limit: 1, period: 1 }) }).reserve('a', 1)
+    const asReservation: Reservation<'jobs' | 'rate'> = reservation
+    if (reservation.allowed) {
+      void [reservation.signal, asReservation]
+    }
   }
   expect(never).toBeInstanceOf(Function)
 })

@@ -3,7 +3,7 @@ import { PermitPool } from '../../ts/api/permit-pool.js'
 import { engine } from '../../ts/backends/addon.js'
 import type { LimiterBackend, Store } from '../../ts/backends/limiter-backend.js'
 import { openBackend } from '../../ts/backends/open.js'
-import { concurrency, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
+import { concurrency, fixedWindow, type Permit, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
 import { policySetOf } from '../../ts/policies/policy-set.js'
@@ -43,6 +43,46 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     expect(signal.aborted).toBe(false)
     expect(await acquired(first).release()).toBe(true)
     await limiter.close()
+  })
+
+  describe('permits that are settled', () => {
+    const policies = { rate: fixedWindow({ limit: 8, window: '1h' }), jobs: POLICY }
+    const held = (permit: Permit<string, never, true>) => {
+      if (!permit.allowed) {
+        throw new Error(`not allowed: ${permit.decision.status}`)
+      }
+      return permit
+    }
+
+    test('allow: they have no units to move, at any time', async () => {
+      const clock = byClock(away.store())
+      const limiter = fallbackLimiter(away.store(), policies, 'allow')
+      const permits = [held(await limiter.acquire('a', { cost: 2 })), held(await limiter.acquire('a', { cost: 2 }))]
+      const reservation = held(await limiter.reserve('a', 2, { ttl: '2h' }))
+      await clock.advance('1h')
+      expect(await permits[0]?.commit(5)).toEqual({ settled: true, refunded: 0, charged: 0, shortfall: 0 })
+      expect(await permits[0]?.release()).toBe(true)
+      expect(await permits[1]?.release()).toBe(true)
+      expect(await reservation.cancel()).toMatchObject({ settled: true })
+      expect(reservation.signal.aborted).toBe(false)
+      await limiter.close()
+    })
+
+    test('an embedded share settles what it has charged', async () => {
+      byClock(away.store())
+      const limiter = fallbackLimiter(away.store(), policies, { embedded: { share: 0.5 } })
+      const remaining = async () => {
+        const { policies } = await limiter.peek('a', 0)
+        return [policies.rate?.remaining, policies.jobs?.remaining]
+      }
+      const permit = held(await limiter.acquire('a', { cost: 2 }))
+      const reservation = held(await limiter.reserve('a', 1))
+      expect(await remaining()).toEqual([1, 1])
+      expect(await permit.commit(1)).toMatchObject({ settled: true, refunded: 1 })
+      expect(await reservation.cancel()).toMatchObject({ settled: true, refunded: 1 })
+      expect(await remaining()).toEqual([3, 4])
+      await limiter.close()
+    })
   })
 
   test('refuse: no call gets a permit, and none waits for one', async () => {

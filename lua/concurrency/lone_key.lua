@@ -23,7 +23,12 @@ for call = 1, is_simple and call_count or 0 do
   local operation = string.byte(request, position)
   local outcome, result, retry_at, cost, id, waited = OUTCOME_ADMITTED, 0, 0
   if operation == OPERATION_ACQUIRE then
-    cost, id, waited, position = unpack_struct('>ddd', request, position + 3)
+    local hold_number
+    cost, id, waited, hold_number, position = unpack_struct('>dddI2', request, position + 3)
+    -- The general path knows holds.
+    if hold_number > 0 then
+      break
+    end
   else
     id, position = unpack_struct('>d', request, position + 3)
   end

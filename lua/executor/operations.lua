@@ -47,6 +47,24 @@ local function new_operations(context)
     end
   end
 
+  -- Calls a function with the functions for permits of each key that has them. Returns whether one has.
+  local function for_each_permit(group, keys, call)
+    local found = false
+    for_each_executor(group, keys, function(executor, key)
+      if executor.permit_functions then
+        found = true
+        call(executor.permit_functions, key)
+      end
+    end)
+    return found
+  end
+
+  -- The number of the permit of a hold. The twin of `permit_of` in src/policy/operation.rs.
+  local function permit_of(hold)
+    local high, low = unpack_struct('>I4I4', hold, 9)
+    return high * 4294967296 + low
+  end
+
   -- Records the status of the keys as outcomes.
   local function report_status(group, keys)
     for index = 1, #group.executors do
@@ -236,8 +254,9 @@ local function new_operations(context)
     local total = combine_units(held, string.sub(context.request, at_cost, after - 1), function(own, more)
       return math.min(own + more, 9007199254740991)
     end)
-    local is_longer = has_units(cost)
-    local admitted = take(context, group, keys, cost, is_longer and function()
+    local taken = without_permits(group, cost)
+    local is_longer = has_units(taken)
+    local admitted = take(context, group, keys, taken, is_longer and function()
       return holds.change(hold_key, id, held, total, math.max(expires_at, end_of(context, duration)))
     end)
     if admitted and is_longer then
@@ -245,7 +264,8 @@ local function new_operations(context)
         holds.change(hold_key, id, total, held, expires_at)
       end)
     end
-    return after_all, admitted and charged_units(cost) or 0, admitted and total or held
+    local is_charged = admitted and is_longer
+    return after_all, is_charged and charged_units(cost) or 0, is_charged and total or held
   end
 
   -- Moves the units of a settled hold by policy: refunds a surplus, and charges a deficit. Returns the
@@ -256,7 +276,7 @@ local function new_operations(context)
       local own_held = unpack_struct('>d', held, 8 * index - 7)
       deficits[index], surplus[index] = math.max(own - own_held, 0), math.max(own_held - own, 0)
     end
-    local moved = charge_remaining(group, keys, deficits)
+    local moved = charge_remaining(group, keys, without_permits(group, deficits))
     for index, refunded in pairs(refund_newest(context, group, keys, surplus, at, count, charge_length)) do
       moved[index] = refunded
     end
@@ -287,9 +307,12 @@ local function new_operations(context)
       if actual < units then
         moved = refund_newest(context, group, keys, units - actual, after, count, charge_length)
       else
-        moved = charge_remaining(group, keys, actual - units)
+        moved = charge_remaining(group, keys, without_permits(group, actual - units))
       end
     end
+    for_each_permit(group, keys, function(permits, key)
+      permits.release(key, permit_of(id))
+    end)
     report_status(group, keys)
     if is_settled then
       holds.undo_on_failure(group, first, function()
@@ -309,67 +332,19 @@ local function new_operations(context)
     if expires_at then
       failure = holds.change(hold_key, id, held, held, math.max(expires_at, end_of(context, duration)))
     end
+    local is_renewed, was_held = expires_at ~= nil and failure == nil, true
+    local has_permits = for_each_permit(group, keys, function(permits, key)
+      was_held = permits.renew(key, permit_of(id)) and was_held
+    end)
     report_status(group, keys)
     fail_from(first, failure)
-    return after_all, expires_at and failure == nil and 1 or 0
-  end
-
-  -- Sets the ticket of a refused call under the policy that refuses it, if it is the only one and for
-  -- concurrency; otherwise the call has no ticket.
-  local function queue(group, keys, cost)
-    local waits_for, refusals = nil, 0
-    for index = 1, #group.executors do
-      local executor = executor_of(group, index, keys[index])
-      local outcome = executor.outcome_of(keys[index], units_of(cost, index))
-      if outcome ~= OUTCOME_ADMITTED or is_blocked(keys[index]) then
-        refusals = refusals + 1
-        waits_for = outcome == OUTCOME_REFUSED and not is_blocked(keys[index]) and index or nil
-      end
+    if not was_held then
+      return after_all, is_renewed and 3 or 0
     end
-    for index = 1, #group.executors do
-      local permits = executor_of(group, index, keys[index]).permit_functions
-      if permits then
-        permits.queue(keys[index], units_of(cost, index), refusals == 1 and waits_for == index)
-      end
-    end
+    return after_all, is_renewed and 1 or has_permits and 2 or 0
   end
 
-  operations[OPERATION_ACQUIRE] = function(group, keys, at)
-    local cost, id, waited, after
-    cost, after = read_units(context, group, at)
-    id, waited, after = unpack_struct('>dd', context.request, after)
-    context.permit_request = { id = id, waited = waited }
-    local is_admitted = take(context, group, keys, cost, nil, waited >= 0)
-    if not is_admitted and has_units(cost) and not group.is_stale then
-      queue(group, keys, cost)
-    end
-    context.permit_request = nil
-    return after, is_admitted and charged_units(cost) or 0
-  end
-
-  operations[OPERATION_RELEASE] = function(group, keys, at)
-    local id, after = unpack_struct('>d', context.request, at)
-    local was_held = 0
-    for_each_executor(group, keys, function(executor, key)
-      if executor.permit_functions and executor.permit_functions.release(key, id) then
-        was_held = 1
-      end
-    end)
-    report_status(group, keys)
-    return after, was_held
-  end
-
-  operations[OPERATION_RENEW_PERMIT] = function(group, keys, at)
-    local id, after = unpack_struct('>d', context.request, at)
-    local found, was_held = false, true
-    for_each_executor(group, keys, function(executor, key)
-      if executor.permit_functions then
-        found, was_held = true, executor.permit_functions.renew(key, id) and was_held
-      end
-    end)
-    report_status(group, keys)
-    return after, found and was_held and 1 or 0
-  end
+  --@include executor/permit_operations.lua
 
   operations[OPERATION_RESET] = function(group, keys, at, key_offset)
     local hold_number, after = unpack_struct('>I2', context.request, at)

@@ -18,6 +18,16 @@ local function charged_units(cost)
   return type(cost) ~= 'table' and cost or has_units(cost) and 1 or 0
 end
 
+-- Units of an operation that charges none under policies for concurrency.
+local function without_permits(group, units)
+  local own, holds_permits = {}, false
+  for index, executor in ipairs(group.executors) do
+    holds_permits = holds_permits or executor.permit_functions
+    own[index] = executor.permit_functions and 0 or units_of(units, index)
+  end
+  return holds_permits and own or units
+end
+
 -- The result of an operation that has moved units by policy: the most of them, and all of them as text
 -- if its units are by policy.
 local function moved_units(group, moved)

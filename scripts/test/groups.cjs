@@ -61,7 +61,7 @@ const GROUPS = [
       'local/{elapsed-clock,lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/prometheus',
       'middleware/failures',
-      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,tiers,times,units,update,wait,watch}',
+      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,settled-permits,tiers,times,units,update,wait,watch}',
       'permits/{linked-list,patience}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
@@ -84,7 +84,7 @@ const GROUPS = [
       'local/deadlines',
       'memory/flood',
       'metrics/store',
-      'permits/{fairness,fallback,law,trace}',
+      'permits/{fairness,fallback,law,settling,trace}',
       'policies/{calendar-processes,calendar-window,new-algorithm}',
       'redis/calls/{budgets,holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,healthy-session,hostile-server,lifetime,permissions,status,unsuitable-servers}',
@@ -130,7 +130,7 @@ const GROUPS = [
     tests: ['wasm/*', 'wasm/redis/*', 'middleware/rate-limit-headers', 'simulation/twins'],
     onWasm: [
       'api/short-durations',
-      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,tiers,times,units,update,wait}',
+      'operations/{acquire,bans,block,many,meters,extend,override,refund,reserve,settled-permits,tiers,times,units,update,wait}',
     ],
   },
   {

@@ -7,7 +7,7 @@ use crate::algorithm::{
     ChargeRecord, PermitRequest, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
 use crate::policy::Policy;
-use crate::policy::operation::{Charge, HoldId, Operation};
+use crate::policy::operation::{Charge, HoldId, NewHold, Operation};
 use crate::policy::policy_set::MAX_POLICIES;
 use crate::policy::units::Units;
 use crate::protocol::operation;
@@ -84,8 +84,9 @@ fn metered(code: u8, numbers: &[f64]) -> Option<Operation> {
         (operation::SCHEDULE, &[max_wait]) => {
             Operation::Schedule { cost, max_wait: whole(max_wait) }
         }
-        (operation::ACQUIRE, &[permit, waited]) => {
-            Operation::Acquire { cost, request: permit_request(permit, waited) }
+        (operation::ACQUIRE, [permit, waited, hold @ ..]) => {
+            let request = permit_request(*permit, *waited);
+            Operation::Acquire { cost, request, hold: new_hold(hold)? }
         }
         (operation::RESERVE, &[lasting]) => {
             Operation::Reserve { cost, hold, lasting: whole(lasting) }
@@ -168,10 +169,20 @@ fn charge(numbers: &[f64]) -> Charge {
 }
 
 /// A call for a permit: the units, the permit, and the time for which the call has waited, which is
-/// negative if it does not wait.
+/// negative if it does not wait; then perhaps a hold.
 fn acquire(numbers: &[f64]) -> Option<Operation> {
-    let &[cost, permit, waited] = numbers else { return None };
-    Some(Operation::Acquire { cost: whole(cost).into(), request: permit_request(permit, waited) })
+    let (&[cost, permit, waited], hold) = numbers.split_first_chunk()?;
+    let (cost, request) = (whole(cost).into(), permit_request(permit, waited));
+    Some(Operation::Acquire { cost, request, hold: new_hold(hold)? })
+}
+
+/// A hold with the time for which it lasts, if there are numbers; `None` if some are missing.
+fn new_hold(numbers: &[f64]) -> Option<Option<NewHold>> {
+    match numbers.split_first_chunk() {
+        None => numbers.is_empty().then_some(None),
+        Some((id, &[lasting])) => Some(Some(NewHold { id: hold_of(id), lasting: whole(lasting) })),
+        Some(_) => None,
+    }
 }
 
 fn permit_request(permit: f64, waited: f64) -> PermitRequest {
@@ -222,8 +233,13 @@ mod tests {
         assert_eq!(schedule, Some(Operation::Schedule { cost: cost(), max_wait: 9 }));
         let acquire = metered(operation::ACQUIRE, &[2.0, 5.0, 0.0, 7.0, -1.0]);
         let request = PermitRequest { id: 7, waited: None };
-        assert_eq!(acquire, Some(Operation::Acquire { cost: cost(), request }));
+        let acquired = |hold| Some(Operation::Acquire { cost: cost(), request, hold });
+        assert_eq!(acquire, acquired(None));
         let hold = [3.0; 16];
+        let with_hold = [&[2.0, 5.0, 0.0, 7.0, -1.0], &hold[..], &[9.0]].concat();
+        let new = NewHold { id: [3; 16], lasting: 9 };
+        assert_eq!(metered(operation::ACQUIRE, &with_hold), acquired(Some(new)));
+        assert_eq!(metered(operation::ACQUIRE, &with_hold[..20]), None);
         let reserve = metered(operation::RESERVE, &[&hold[..], &[2.0, 5.0, 0.0, 9.0]].concat());
         let reserved = Operation::Reserve { cost: cost(), hold: [3; 16], lasting: 9 };
         assert_eq!(reserve, Some(reserved));

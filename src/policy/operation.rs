@@ -9,8 +9,23 @@ use crate::time::Micros;
 
 /// The scheduled reservations of one call, by policy; `None` for a policy without a key.
 pub type ScheduledReservations = Vec<Option<ScheduledReservation>>;
-/// The identifier of a reservation: random bytes.
+/// The identifier of a reservation: random bytes. Under policies for concurrency its last eight bytes are the
+/// number of its permit.
 pub type HoldId = [u8; 16];
+
+/// The permit of a reservation, under policies for concurrency.
+pub(crate) fn permit_of(hold: &HoldId) -> PermitId {
+    hold.last_chunk().map_or(0, |permit| PermitId::from_be_bytes(*permit))
+}
+
+/// A hold that an operation adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewHold {
+    /// The identifier.
+    pub id: HoldId,
+    /// How long the hold may be settled, in microseconds.
+    pub lasting: Micros,
+}
 
 /// Units that a reservation has charged at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +63,8 @@ pub enum Operation {
         lasting: Micros,
     },
     /// Takes further units under a hold that has not expired, as [`Take`](Self::Take) does, and
-    /// renews it. A refusal changes neither the hold nor its units.
+    /// renews it. A refusal changes neither the hold nor its units. A policy for concurrency takes no
+    /// further units.
     Extend {
         /// The hold.
         hold: HoldId,
@@ -59,7 +75,8 @@ pub enum Operation {
     },
     /// Settles a hold that has not expired, once. A surplus of its units is refunded as by
     /// [`Refund`](Self::Refund), to the latest charges first; a deficit is charged as by
-    /// [`Penalize`](Self::Penalize).
+    /// [`Penalize`](Self::Penalize). Under policies for concurrency it ends the permit of the hold, also if
+    /// there is no hold, and moves no units.
     Settle {
         /// The hold.
         hold: HoldId,
@@ -70,7 +87,7 @@ pub enum Operation {
         charges: Vec<Charge>,
     },
     /// Moves the end of a hold that has not expired to `lasting` from now, unless it is later already.
-    /// Changes no units.
+    /// Changes no units. Under policies for concurrency it also renews the permit of the hold.
     Renew {
         /// The hold.
         hold: HoldId,
@@ -115,11 +132,16 @@ pub enum Operation {
     ///
     /// If the call waits and only one policy refuses it, a policy for concurrency, the call gets a
     /// ticket under this policy. It has no other ticket. A refused call that waits is no strike.
+    ///
+    /// With a hold, the units of the other policies can be settled, as those of
+    /// [`Reserve`](Self::Reserve); the hold has the number of the permit.
     Acquire {
         /// The units.
         cost: Units,
         /// The permit, with the time for which the call has waited.
         request: PermitRequest,
+        /// The hold of the units.
+        hold: Option<NewHold>,
     },
     /// Ends a permit under each policy for concurrency, and drops the ticket of its call. The
     /// resulting units are 1 if it was held under one of them.

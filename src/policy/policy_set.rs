@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm as _;
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
+use crate::policy::units::Units;
 use crate::short_list::ShortList;
 
 /// The most policies of a limiter.
@@ -130,6 +131,18 @@ impl PolicySet {
     #[must_use]
     pub fn ban(&self) -> Option<&BanRule> {
         self.ban.as_deref()
+    }
+
+    /// Units of an operation that charges none under policies for concurrency.
+    pub(crate) fn without_permits(&self, units: &Units) -> Units {
+        let holds_permits = |named: &NamedPolicy| named.policy.concurrency().is_some();
+        if !self.named().iter().any(holds_permits) {
+            return units.clone();
+        }
+        let policies = self.named().iter().enumerate();
+        let own =
+            policies.map(|(policy, named)| if holds_permits(named) { 0 } else { units.of(policy) });
+        Units::ByPolicy(own.collect())
     }
 
     /// The policies, in the order of declaration.

@@ -18,7 +18,7 @@ type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<'continuous
 type IsKnown<P> = Policy['algorithm'] extends PolicyIn<P>['algorithm'] ? false : true
 
 /** Whether one of the policies certainly is a `concurrency`. */
-type UsesConcurrency<P> = true extends HasConcurrency<WithoutTiers<P>> ? true : false
+export type UsesConcurrency<P> = true extends HasConcurrency<WithoutTiers<P>> ? true : false
 
 type HasConcurrency<P> = [P] extends [Policy]
   ? IsConcurrency<P>
@@ -60,17 +60,34 @@ export type IfRates<P, Method> =
         `wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill: use ${UsesConcurrency<P> extends true ? 'acquire(key, { maxWait })' : 'one of these, or take(key)'}`
       >
 
-type IsReservable<P> = [Extract<PolicyIn<P>, SlidingCounterPolicy | ConcurrencyPolicy>] extends [never] ? true : false
+/** The policies whose units a permit does not hold. */
+type OtherPolicies<P> = Exclude<PolicyIn<P>, ConcurrencyPolicy>
 
-/** `Method` if every policy can give units of a reservation back. */
+type IsReservable<P> = [OtherPolicies<P>] extends [never]
+  ? false
+  : [Extract<OtherPolicies<P>, SlidingCounterPolicy>] extends [never]
+    ? true
+    : false
+
+/** Whether units of permits can be settled; `boolean` if the policies are unknown. */
+export type CanSettle<P> = IsKnown<P> extends true ? IsReservable<P> : boolean
+
+/** `Member` if units of permits can be settled; perhaps if that is unknown. */
+export type IfSettles<S extends boolean, Name extends string, Member> =
+  | (true extends S ? Member : never)
+  | (false extends S
+      ? Unavailable<`${Name} needs a policy beside concurrency(), and none made by slidingCounter(): use release()`>
+      : never)
+
+/** `Method` if there are units to reserve, and every policy can give them back; those of permits are released. */
 export type IfReservable<P, Name extends string, Method> =
   IsReservable<P> extends true
     ? Method
     : Missing<
         P,
         Method,
-        UsesConcurrency<P> extends true
-          ? `${Name} cannot be used with concurrency(): use acquire(key), which returns a permit to release`
+        [OtherPolicies<P>] extends [never]
+          ? `${Name} needs a policy beside concurrency(), whose units it settles: use acquire(key)`
           : `${Name} cannot be used with slidingCounter(), which only estimates earlier calls: use slidingWindow()`
       >
 

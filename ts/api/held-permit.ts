@@ -1,9 +1,10 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
-import type { OperationResult } from '../backends/operation.js'
+import type { NewHold, OperationResult } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import type { Keys } from '../input/keys.js'
 import type { Allowed } from './decision.js'
 import { TollgateError } from './error.js'
+import type { ReservationHandle } from './reservation.js'
 
 export interface PermitRequest {
   readonly id: number
@@ -18,6 +19,17 @@ export interface PermitRequest {
    */
   readonly since: number
   readonly currentBackend: () => LimiterBackend
+  /** The hold of its units under the other policies; `undefined` if they cannot be settled. */
+  readonly hold: PermitHold | undefined
+}
+
+/** Units that are settled when the permit ends. */
+export interface PermitHold extends NewHold {
+  /** The keys under all policies. */
+  readonly keys: Keys
+  readonly tier: string | undefined
+  /** Whether it lives as long as the permit. A reservation ends at its own time instead, and the permit with it. */
+  readonly lastsAsPermit: boolean
 }
 
 /** A permit in the store, which this process renews until it is released. */
@@ -37,6 +49,10 @@ export function isAboutToExpire(
 
 export class HeldPermit {
   readonly stored: StoredPermit
+  /** Settles its units under the other policies, and ends it. */
+  reservation: ReservationHandle | undefined
+  /** Whether it was held when it ended; `undefined` until then. */
+  wasHeld: boolean | undefined
   readonly #now: () => number
   /** The time at which the last successful renewal was sent. */
   #renewedAt: number
@@ -59,6 +75,15 @@ export class HeldPermit {
     return this.#isLost
   }
 
+  /** Whether its reservation has ended. The time of its decision is not before that of its request. */
+  get isOver(): boolean {
+    const { hold, since, decision } = this.stored
+    if (this.reservation === undefined || hold === undefined || hold.lastsAsPermit) {
+      return false
+    }
+    return this.#now() >= since + this.reservation.expiresAt - decision.at
+  }
+
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
@@ -73,7 +98,7 @@ export class HeldPermit {
   check(): void {
     const now = this.#now()
     const { expiresMs } = this.stored
-    if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {
+    if (this.isOver || isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {
       this.lose()
     } else if (!this.#isRenewing && now - this.#renewedAt >= expiresMs / 3) {
       void this.#renew()
@@ -97,8 +122,7 @@ export class HeldPermit {
     const sentAt = this.#now()
     this.#isRenewing = true
     try {
-      const { units } = await this.#send('renewPermit')
-      if (units > 0) {
+      if (await this.#renewInStore()) {
         this.#renewedAt = sentAt
       } else {
         this.lose()
@@ -108,6 +132,13 @@ export class HeldPermit {
     } finally {
       this.#isRenewing = false
     }
+  }
+
+  async #renewInStore(): Promise<boolean> {
+    const { hold } = this.stored
+    return this.reservation === undefined || hold === undefined
+      ? (await this.#send('renewPermit')).units > 0
+      : this.reservation.keepPermit(hold.lastsAsPermit ? hold.durationUs : 0)
   }
 
   async #send(kind: 'release' | 'renewPermit'): Promise<OperationResult> {

@@ -17,6 +17,7 @@ import {
   tierArgumentsOf,
   unitsOf,
 } from './call-options.js'
+import { chargedBy } from './charged-by.js'
 import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision } from './decision.js'
 import { notRefundableError, refundCreditOf, withMetadata } from './decision-metadata.js'
@@ -224,13 +225,17 @@ export class Limiter {
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const { policySet } = this.#checkOpen()
-    this.#checkTakes('reserve')
     checkReservable('reserve', policySet)
     const { durationUs, tag, tier } = reserveOptionsOf(options)
-    const backend = this.#tiers.backendOf('reserve', tier)
+    const currentBackend = () => this.#tiers.backendOf('reserve', tier)
+    const backend = currentBackend()
     const keys = this.#keyReader.read(key, tag)
+    const taken = reservedUnitsOf(backend.policySet, units)
+    if (this.#permits !== undefined) {
+      const call = { units: taken, maxWaitMs: 0, signal: undefined, tag, tier, ttlUs: durationUs }
+      return this.#permits.acquire(currentBackend, keys, call) as Promise<Reservation>
+    }
     const { meters } = backend.policySet
-    const taken = meters === undefined ? unitsOf(units) : reservedUnitsOf(meters, units)
     const hold = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
     const { decision } = await backend.execute(keys, { kind: 'reserve', hold, units: taken, durationUs })
     const chargeOf = (decision: Decision, units: Units) => chargeFor(policySet, decision, units)
@@ -253,7 +258,6 @@ export class Limiter {
   async settle(id: unknown, actual?: unknown): Promise<Settlement> {
     checkCount(arguments.length, 2, 'settle takes the id of a reservation and the actual units')
     const { policySet } = this.#checkOpen()
-    this.#checkTakes('settle')
     checkReservable('settle', policySet)
     const reservation = decodeReservation(id, policySet)
     return settleReservation(reservation, actual, this.#holdCall('settle', reservation), policySet.meters)
@@ -476,16 +480,6 @@ export class Limiter {
 
 function refundedUnitsOf(meters: MeterSet | undefined, units: unknown): Units {
   return meters === undefined ? unitsOf(units) : someUnitsOf(meters, 'units', units)
-}
-
-function chargedBy(results: TakeManyResults): boolean | 'unknown' {
-  const isCharged = (result: Decision | TollgateError) => {
-    // Without a store nothing is counted.
-    return result instanceof TollgateError ? result.charged === true : result.allowed && result.source !== 'none'
-  }
-  const isUnknown = (result: Decision | TollgateError) =>
-    result instanceof TollgateError && result.charged === 'unknown'
-  return results.some(isCharged) || (results.some(isUnknown) ? 'unknown' : false)
 }
 
 /**

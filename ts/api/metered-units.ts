@@ -57,32 +57,50 @@ function validCostsOf({ names, ofPolicy, defaultCosts }: MeterSet, value: unknow
     }
     costs.push(cost)
   }
-  if (Object.keys(value).length !== given) {
+  if (given === 0 || Object.keys(value).length !== given) {
     return undefined
   }
   return ofPolicy.map((index) => costs[index] as number)
 }
 
-/** The units of a reservation by policy: not 0 under all of them. */
-export function reservedUnitsOf(meters: MeterSet, value: unknown): readonly number[] {
+/** The units of a reservation: not 0 under all policies. */
+export function reservedUnitsOf(policySet: PolicySet, value: unknown): Units {
+  const { meters } = policySet
+  if (meters === undefined) {
+    return plainUnitsOf('units', value)
+  }
   const units = costsOf(meters, value, 'units')
   if (isNone(units)) {
     throw new TollgateError('INVALID_COST', `units must be 1 or more of at least one meter; write ${exampleOf(meters)}`)
   }
+  checkPermitUnits('units', units, policySet)
   return units
 }
 
 /** The cost of a permit by policy: not 0 under a policy for concurrency, whose units the permit holds. */
-export function permitUnitsOf({ meters, policies }: PolicySet, cost: unknown): Units {
-  const units = costOf(meters, cost, 1)
+export function permitUnitsOf(policySet: PolicySet, cost: unknown): Units {
+  const units = costOf(policySet.meters, cost, 1)
+  checkPermitUnits('cost', units, policySet)
+  return units
+}
+
+function checkPermitUnits(option: string, units: Units, { policies }: PolicySet): void {
   if (typeof units !== 'number') {
     const empty = policies.find(({ policy }, index) => policy.algorithm === 'concurrency' && units[index] === 0)
     if (empty !== undefined) {
       const rule = 'must be a whole number from 1 to 2^53 - 1: a permit holds units of concurrency()'
-      throw new TollgateError('INVALID_COST', `cost.${meterOf(empty.policy)} ${rule}, got 0`)
+      throw new TollgateError('INVALID_COST', `${option}.${meterOf(empty.policy)} ${rule}, got 0`)
     }
   }
-  return units
+}
+
+/** Throws for an extension that would only take units that the permit holds. */
+export function checkExtension(units: Units, { policies }: PolicySet): void {
+  const isPermits = (policy: number) => policies[policy]?.policy.algorithm === 'concurrency'
+  if (typeof units !== 'number' && !isNone(units) && units.every((own, policy) => own === 0 || isPermits(policy))) {
+    const fix = 'extend takes units of the other meters; acquire another permit'
+    throw new TollgateError('INVALID_COST', `units are only units of concurrency(), which the permit holds: ${fix}`)
+  }
 }
 
 /** Units by policy, of some meters. Those of the others are 0, or as `omitted` tells by policy. */

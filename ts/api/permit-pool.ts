@@ -1,17 +1,24 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
-import type { Units } from '../backends/units.js'
+import type { OperationResult } from '../backends/operation.js'
+import { isNone } from '../backends/units.js'
+import { microsOf } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
+import { canSettle } from './can-settle.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
-import { HeldPermit, isAboutToExpire, type PermitRequest, type StoredPermit } from './held-permit.js'
+import { HeldPermit, isAboutToExpire, type PermitHold, type PermitRequest, type StoredPermit } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
-import { shownUnits } from './metered-units.js'
+import { checkExtension } from './metered-units.js'
 import type { AcquireCall, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
+import { chargeFor } from './refund.js'
+import { type HoldCall, MAX_EXPIRY_US, ReservationHandle } from './reservation.js'
+import { HOLD_BYTES, type KnownReservation } from './reservation-id.js'
 import { abortError } from './scheduled-waits.js'
+import { StorePermit } from './store-permit.js'
 
 /** How long a granted permit may pass to other calls of this process, and overtake those of other processes. */
 const PASSING_MS = 50
@@ -49,15 +56,15 @@ export class PermitPool {
     }
     if (call.maxWaitMs === 0) {
       const id = this.#newId()
-      const { decision, request } = await this.#ask(currentBackend, keys, id, call.units, -1)
+      const { decision, request } = await this.#ask(currentBackend, keys, id, call, -1)
       return decision.allowed
-        ? this.#permitOf(this.#hold(request, decision), '')
+        ? this.#permitOf(this.#hold(request, decision, ''), '')
         : this.#refusedPermit(currentBackend, decision)
     }
     const name = JSON.stringify([keys.keys, keys.tag, call.tier])
     let queue = this.#queues.get(name)
     if (queue === undefined) {
-      queue = this.#newQueue(name, currentBackend, keys)
+      queue = this.#newQueue(name, currentBackend, keys, call.tier)
       this.#queues.set(name, queue)
     }
     return queue.wait({ id: this.#newId(), units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
@@ -83,11 +90,12 @@ export class PermitPool {
     }
   }
 
-  #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys): PermitQueue {
+  #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys, tier: unknown): PermitQueue {
     return new PermitQueue({
       time: this.#time,
-      ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
-      grant: (request, decision) => this.#permitOf(this.#hold(request, decision), name),
+      ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, { units, tier }, waitedUs),
+      grant: (request, decision) => this.#permitOf(this.#hold(request, decision, name), name),
+      giveBack: (request, decision) => void this.#giveBack(keys, request, decision),
       refuse: (decision) => this.#refusedPermit(currentBackend, decision),
       leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
@@ -106,24 +114,32 @@ export class PermitPool {
     currentBackend: () => LimiterBackend,
     keys: Keys,
     id: number,
-    units: Units,
+    { units, tier, ttlUs }: Asked,
     waitedUs: number,
   ): Promise<{ decision: Decision; request: PermitRequest }> {
     const backend = currentBackend()
     const { policySet } = backend
     // By the numbers and the time of the request: the permit lives at least this long from then on.
     const expiresMs = expiresMsOf(policySet)
-    const request = {
+    const request: PermitRequest = {
       id,
       units,
       expiresMs,
       since: this.#time.elapsedMs(),
       keys: permitKeys(policySet, keys),
       currentBackend,
+      hold: canSettle(policySet) ? newHold(id, keys, tier as string | undefined, expiresMs, ttlUs) : undefined,
     }
+    const { hold } = request
     this.#requests++
     try {
-      const { decision, decidedAtMs } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
+      const { decision, decidedAtMs } = await backend.execute(keys, {
+        kind: 'acquire',
+        units,
+        permit: id,
+        waitedUs,
+        ...(hold !== undefined && { hold }),
+      })
       // The life of a permit of the embedded share begins when the share decides, after the store has failed.
       const granted = decidedAtMs === undefined ? request : { ...request, since: decidedAtMs }
       // The answer may come after the life of the permit, because the process or the network stood still.
@@ -131,7 +147,11 @@ export class PermitPool {
       if (!this.#isClosed && !isLost) {
         return { decision, request: granted }
       }
-      void this.#leave(currentBackend, keys, id, decision.source)
+      if (decision.allowed) {
+        void this.#giveBack(keys, request, decision)
+      } else {
+        void this.#leave(currentBackend, keys, id, decision.source)
+      }
       if (!this.#isClosed) {
         throw new TollgateError('PERMIT_LOST', 'the permit had expired when the answer of the store came')
       }
@@ -164,6 +184,25 @@ export class PermitPool {
     }
   }
 
+  /** Ends a permit that nobody uses, and refunds its units under the other policies. */
+  async #giveBack(keys: Keys, request: PermitRequest, decision: Allowed): Promise<void> {
+    const { id, hold, units, currentBackend } = request
+    const { source } = decision
+    if (hold === undefined) {
+      return this.#leave(currentBackend, keys, id, source)
+    }
+    this.#requests++
+    try {
+      const backend = currentBackend()
+      const { hold: own, heldUnits, expiresAtUs, charges } = reservationOf(request, hold, decision, backend.policySet)
+      const actual = typeof units === 'number' ? 0 : units.map(() => 0)
+      await backend.execute(keys, { kind: 'settle', hold: own, source, heldUnits, expiresAtUs, charges, actual })
+    } catch {
+    } finally {
+      this.#endRequest()
+    }
+  }
+
   #endRequest(): void {
     this.#requests--
     if (this.#requests === 0) {
@@ -171,10 +210,53 @@ export class PermitPool {
     }
   }
 
-  #hold(request: PermitRequest, decision: Allowed): HeldPermit {
-    const permit = new HeldPermit({ ...request, decision }, request.since, this.#time.elapsedMs)
+  #hold(request: PermitRequest, decision: Allowed, name: string): HeldPermit {
+    const { since, hold, currentBackend } = request
+    const permit = new HeldPermit({ ...request, decision }, since, this.#time.elapsedMs)
+    if (hold !== undefined) {
+      const { policySet } = currentBackend()
+      permit.reservation = new ReservationHandle(reservationOf(request, hold, decision, policySet), hold.durationUs, {
+        call: this.#callFor(permit, hold, name),
+        chargeOf: (later, units) => chargeFor(policySet, later, units),
+        meters: policySet.meters,
+      })
+    }
     this.#add(permit)
     return permit
+  }
+
+  /** The calls on a hold. A settlement also ends the permit. */
+  #callFor(permit: HeldPermit, { keys }: PermitHold, name: string): HoldCall {
+    return async (operation) => {
+      if (this.#isClosed) {
+        throw new TollgateError('CLOSED', 'the limiter has been closed')
+      }
+      const backend = permit.stored.currentBackend()
+      if (operation.kind === 'extend') {
+        checkExtension(operation.units, backend.policySet)
+      }
+      const result = backend.execute(keys, operation)
+      if (operation.kind !== 'settle') {
+        return result
+      }
+      // Released units go to calls of this process in the same flush.
+      this.#queues.get(name)?.askNow()
+      const settled = await result
+      this.#onSettled(permit, settled)
+      return settled
+    }
+  }
+
+  #onSettled(permit: HeldPermit, { decision, held = 0 }: OperationResult): void {
+    const wasHeld = !isNone(held)
+    permit.wasHeld ??= wasHeld && !permit.isLost
+    this.#held.delete(permit)
+    if (this.#held.size === 0) {
+      this.#setTimer()
+    }
+    if (wasHeld) {
+      this.#holdTimes.add(Math.max(0, decision.at - permit.stored.decision.at))
+    }
   }
 
   #add(permit: HeldPermit): void {
@@ -205,6 +287,10 @@ export class PermitPool {
       permit.check()
       if (permit.isLost) {
         this.#held.delete(permit)
+        if (permit.isOver) {
+          const { currentBackend, keys, id, decision } = permit.stored
+          void this.#leave(currentBackend, keys, id, decision.source)
+        }
       }
     }
     if (this.#held.size === 0) {
@@ -226,6 +312,9 @@ export class PermitPool {
     const { stored } = held
     if (stored.decision.source === 'none') {
       return true
+    }
+    if (held.reservation !== undefined) {
+      return this.#releaseAsEstimated(held, held.reservation)
     }
     if (this.#passesInTick >= MAX_PASSES_IN_TICK && this.#queues.has(name)) {
       await new Promise((resolve) => timers.setImmediate(resolve))
@@ -257,6 +346,14 @@ export class PermitPool {
     return true
   }
 
+  /** Ends a permit whose units stay charged as estimated. May be called again. */
+  async #releaseAsEstimated(held: HeldPermit, reservation: ReservationHandle): Promise<boolean> {
+    if (held.wasHeld === undefined && !this.#isClosed) {
+      await reservation.settle(undefined)
+    }
+    return held.wasHeld ?? false
+  }
+
   #countPass(): void {
     if (this.#passesInTick++ === 0) {
       timers.setImmediate(() => {
@@ -274,42 +371,45 @@ export class PermitPool {
   }
 }
 
-type Acquired = Extract<Permit, { readonly allowed: true }>
-
-/** A permit as its holder sees it. A class, because literals with accessors take much longer to make. */
-class StorePermit implements Acquired {
-  readonly allowed = true
-  readonly decision: Allowed
-  readonly units: number
-  readonly #held: HeldPermit
-  readonly #onRelease: () => Promise<boolean>
-  #released: Promise<boolean> | undefined
-
-  constructor(held: HeldPermit, onRelease: () => Promise<boolean>) {
-    this.decision = held.stored.decision
-    const { units, currentBackend } = held.stored
-    // The type of the limiter tells whether it is a number.
-    this.units = (typeof units === 'number' ? units : shownUnits(currentBackend().policySet.meters, units)) as number
-    this.#held = held
-    this.#onRelease = onRelease
-  }
-
-  get signal() {
-    return this.#held.signal
-  }
-
-  release(): Promise<boolean> {
-    this.#released ??= this.#onRelease()
-    return this.#released
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => false)
-  }
-}
-
 function closedError(): TollgateError {
   return new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' })
+}
+
+/** A call for a permit, as the store is asked for it. */
+type Asked = Pick<AcquireCall, 'units' | 'tier' | 'ttlUs'>
+
+/** A hold of the units of a permit: as long as the permit lives, or until a reservation ends. */
+function newHold(
+  permit: number,
+  keys: Keys,
+  tier: string | undefined,
+  expiresMs: number,
+  ttlUs: number | undefined,
+): PermitHold {
+  const id = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
+  const view = new DataView(id.buffer)
+  view.setUint32(HOLD_BYTES - 8, Math.floor(permit / 2 ** 32))
+  view.setUint32(HOLD_BYTES - 4, permit % 2 ** 32)
+  return { id, durationUs: ttlUs ?? microsOf(expiresMs), keys, tier, lastsAsPermit: ttlUs === undefined }
+}
+
+function reservationOf(
+  { units }: PermitRequest,
+  { id, keys, tier, durationUs, lastsAsPermit }: PermitHold,
+  decision: Allowed,
+  policySet: PolicySet,
+): KnownReservation {
+  // Nothing renews a permit without a store.
+  const isEndless = lastsAsPermit && decision.source === 'none'
+  return {
+    hold: id,
+    keys,
+    tier,
+    source: decision.source,
+    heldUnits: units,
+    expiresAtUs: microsOf(decision.at) + (isEndless ? MAX_EXPIRY_US : durationUs),
+    charges: [chargeFor(policySet, decision, units)],
+  }
 }
 
 /** The keys of a call, without those that only other policies count by. */

@@ -45,7 +45,9 @@ interface PermitQueueCalls {
   /** The permit of an admitted request. */
   grant(request: PermitRequest, decision: Allowed): Permit
   refuse(decision: Exclude<Decision, Allowed>): Permit
-  /** Releases a permit that nobody uses, or drops a ticket. */
+  /** Releases a permit that nobody uses, and gives its units back. */
+  giveBack(request: PermitRequest, decision: Allowed): void
+  /** Drops a ticket. */
   leave(id: number, source: Decision['source']): void
   /** Whether a limit is one of units at a time. */
   isConcurrency(limit: string): boolean
@@ -232,7 +234,7 @@ export class PermitQueue {
       if (!waiter.hasEnded) {
         this.#resolve(waiter, grant())
       } else if (!this.give(waiter.call.units, grant)) {
-        this.#calls.leave(waiter.call.id, waiter.source)
+        this.#calls.giveBack(request, decision)
       }
       return
     }

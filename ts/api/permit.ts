@@ -4,9 +4,11 @@ import { tagOf } from '../input/keys.js'
 import { optionsOf } from '../input/options.js'
 import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
+import type { IfSettles } from './availability.js'
 import type { TakeOptions } from './call-options.js'
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
+import type { Reservation } from './reservation.js'
 import { type AbortSignalLike, signalOf } from './wait.js'
 
 /**
@@ -34,18 +36,19 @@ export type PermitSignal = typeof globalThis extends {
  *
  * @typeParam N - The names of the limits: `'default'` for a single policy.
  * @typeParam M - The meters of the policies; `never` without any.
+ * @typeParam S - Whether it can be settled: the limiter has policies beside `concurrency`, and no `slidingCounter`.
  *
  * @example
  * await using permit = await permits.acquire('model:large')
  * if (permit.allowed) await generate({ signal: permit.signal })
  */
-export type Permit<N extends string = string, M extends string = never> =
+export type Permit<N extends string = string, M extends string = never, S extends boolean = boolean> =
   | {
       /** `true`: units are held until they are released. */
       readonly allowed: true
-      /** The decision. `refund` does not accept it: release the permit instead. */
+      /** The decision. `refund` does not accept it: settle or release the permit instead. */
       readonly decision: Extract<Decision<N>, { readonly allowed: true }>
-      /** The units that are held; with meters those of each meter. */
+      /** The units that were taken; with meters those of each meter. `extend` adds to them. */
       readonly units: UnitsBy<M>
       /**
        * It is aborted before the permit is lost: after nine tenths of `ttl` without a successful renewal, or if
@@ -53,11 +56,30 @@ export type Permit<N extends string = string, M extends string = never> =
        */
       readonly signal: PermitSignal
       /**
-       * Releases the permit. May be called again, with the same result.
+       * Releases the permit. Units of other policies stay charged, and cannot be settled any more. May be called again,
+       * also after `commit` and `cancel`, with the same result.
        *
-       * @returns Whether the permit was still held: `false` if it had expired before.
+       * @returns Whether the permit was still held when it ended: `false` if it had expired before.
        */
       release(): Promise<boolean>
+      /**
+       * Releases the permit, and settles the units of the other policies, in one step: see {@link Reservation}. Only
+       * the first settlement has an effect, so it may be repeated after an unknown outcome.
+       */
+      readonly commit: IfSettles<S, 'commit', Reserved<N, M>['commit']>
+      /** Releases the permit, and refunds all units of the other policies. */
+      readonly cancel: IfSettles<S, 'cancel', Reserved<N, M>['cancel']>
+      /** Takes further units of the other policies: see {@link Reservation}. */
+      readonly extend: IfSettles<S, 'extend', Reserved<N, M>['extend']>
+      /** Makes the units longer ready to be settled: see {@link Reservation}. Permits are renewed without it. */
+      readonly renew: IfSettles<S, 'renew', Reserved<N, M>['renew']>
+      /** Identifies the permit for `settle` of a limiter in any process: see {@link Reservation}. */
+      readonly id: IfSettles<S, 'id', string>
+      /**
+       * Until when it can be settled: epoch milliseconds by the deciding clock. For `acquire` each renewal of the permit
+       * moves it.
+       */
+      readonly expiresAt: IfSettles<S, 'expiresAt', number>
       /** `release`, for `await using`. It never rejects: a permit that is not released expires. */
       [Symbol.asyncDispose](): Promise<void>
     }
@@ -73,6 +95,8 @@ export type Permit<N extends string = string, M extends string = never> =
       [Symbol.asyncDispose](): Promise<void>
     }
 
+type Reserved<N extends string, M extends string> = Extract<Reservation<N, M>, { readonly allowed: true }>
+
 /** The checked arguments of a call for a permit. */
 export interface AcquireCall {
   readonly units: Units
@@ -81,6 +105,8 @@ export interface AcquireCall {
   readonly tag: string | undefined
   /** Not checked. */
   readonly tier: unknown
+  /** The time until the units cannot be settled any more, in microseconds. By default it is that of the permit. */
+  readonly ttlUs?: number
 }
 
 /** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */

@@ -9,7 +9,16 @@ import type { Duration } from '../input/duration.js'
 import type { CostOf, MeterOf, SomeUnitsBy, UnitsBy } from '../policies/cost-of.js'
 import type { Policy } from '../policies/policy.js'
 import type { Enforced, KeyOf, LimitNames, Policies, PolicyOf, TierOf, WithoutTiers } from '../policies/policy-set.js'
-import type { IfEmbedded, IfPermits, IfRates, IfReservable, IfUnits, IfUnmetered } from './availability.js'
+import type {
+  CanSettle,
+  IfEmbedded,
+  IfPermits,
+  IfRates,
+  IfReservable,
+  IfUnits,
+  IfUnmetered,
+  UsesConcurrency,
+} from './availability.js'
 import type { BanOptions } from './ban.js'
 import type {
   CostArguments,
@@ -274,7 +283,9 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
       key: KeyOf<P>,
       units: CostOf<P>,
       ...options: OptionArguments<P, ReserveOptions>
-    ) => Promise<Reservation<LimitNames<P>, MeterOf<P>>>
+    ) => Promise<
+      UsesConcurrency<P> extends true ? Permit<LimitNames<P>, MeterOf<P>, true> : Reservation<LimitNames<P>, MeterOf<P>>
+    >
   >
 
   /**
@@ -317,7 +328,10 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    */
   readonly acquire: IfPermits<
     P,
-    (key: KeyOf<P>, ...options: CostOptionArguments<P, AcquireOptions>) => Promise<Permit<LimitNames<P>, MeterOf<P>>>
+    (
+      key: KeyOf<P>,
+      ...options: CostOptionArguments<P, AcquireOptions>
+    ) => Promise<Permit<LimitNames<P>, MeterOf<P>, CanSettle<P>>>
   >
 
   /**

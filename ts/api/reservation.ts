@@ -15,8 +15,8 @@ import type { SomeUnitsBy, UnitsBy } from '../policies/cost-of.js'
 import type { MeterSet } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import { durationUsOf, unitsOf } from './call-options.js'
+import { canSettle, unsettledError } from './can-settle.js'
 import type { Decision } from './decision.js'
-import { TollgateError } from './error.js'
 import { mostByMeter, plainUnitsOf, shownUnits, someUnitsOf } from './metered-units.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
@@ -164,12 +164,11 @@ export type Settlement<M extends string = never> =
 
 const DEFAULT_EXPIRY: Duration = '1m'
 
-const MAX_EXPIRY_US = 86_400_000_000
+export const MAX_EXPIRY_US = 86_400_000_000
 
-export function checkReservable(method: string, { policies }: PolicySet): void {
-  if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
-    const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
-    throw new TollgateError('INVALID_OPTION', `${method} ${rule}`)
+export function checkReservable(method: string, policySet: PolicySet): void {
+  if (!canSettle(policySet)) {
+    throw unsettledError(method, policySet)
   }
 }
 
@@ -283,13 +282,13 @@ export function reservationOf(
     allowed: true,
     decision,
     get id() {
-      return encodeReservation(handle.reservation)
+      return handle.id
     },
     get units() {
       return handle.units
     },
     get expiresAt() {
-      return handle.reservation.expiresAtUs / 1_000
+      return handle.expiresAt
     },
     async commit(actual) {
       checkCount(arguments.length, 1, 'commit takes the actual units')
@@ -318,7 +317,7 @@ export interface ReservationCallbacks {
 }
 
 /** A reservation that is settled at most once. Its calls take effect in the order of the calls. */
-class ReservationHandle {
+export class ReservationHandle {
   readonly #callbacks: ReservationCallbacks
   readonly #durationUs: number
   #reservation: KnownReservation
@@ -332,8 +331,12 @@ class ReservationHandle {
     this.#callbacks = callbacks
   }
 
-  get reservation(): KnownReservation {
-    return this.#reservation
+  get id(): string {
+    return encodeReservation(this.#reservation)
+  }
+
+  get expiresAt(): number {
+    return this.#reservation.expiresAtUs / 1_000
   }
 
   get units(): number {
@@ -370,14 +373,28 @@ class ReservationHandle {
     return this.#inTurn(() => (this.#isSettled ? NOT_RENEWED : this.#renew(durationUs)))
   }
 
+  /** Renews the permit of the reservation, and moves its end. Returns whether the permit was held. */
+  keepPermit(durationUs: number): Promise<boolean> {
+    return this.#inTurn(async () => {
+      if (this.#isSettled) {
+        return true
+      }
+      const { decision, units } = await this.#callbacks.call({ kind: 'renew', ...this.#known, durationUs })
+      if (units === 1 || units === 3) {
+        this.#setExpiry(microsOf(decision.at) + durationUs)
+      }
+      return units === 1 || units === 2
+    })
+  }
+
   async #renew(durationUs: number): Promise<Renewal> {
     const { expiresAtUs } = this.#reservation
     const { decision, units } = await this.#callbacks.call({ kind: 'renew', ...this.#known, durationUs })
-    if (units === 0) {
+    if (units === 0 || units === 2) {
       return { renewed: false, reason: reasonAt(decision, expiresAtUs) }
     }
     this.#setExpiry(microsOf(decision.at) + durationUs)
-    return { renewed: true, expiresAt: this.#reservation.expiresAtUs / 1_000 }
+    return { renewed: true, expiresAt: this.expiresAt }
   }
 
   async #extend(units: Units, durationUs: number): Promise<Extension> {
@@ -397,7 +414,7 @@ class ReservationHandle {
       charges: [...charges, this.#callbacks.chargeOf(decision, units)].slice(-MAX_CHARGES),
     }
     this.#setExpiry(microsOf(decision.at) + durationUs)
-    return { extended: true, decision, units: this.units, expiresAt: this.#reservation.expiresAtUs / 1_000 }
+    return { extended: true, decision, units: this.units, expiresAt: this.expiresAt }
   }
 
   get #known(): KnownHold {

@@ -94,7 +94,10 @@ export interface SettleOperation extends KnownHold {
   readonly charges: readonly Charge[]
 }
 
-/** Moves the end of a reservation. The result has 1 unit if the end was moved. */
+/**
+ * Moves the end of a reservation. The result has 1 unit if the end was moved. If the reservation has a permit, it also
+ * renews the permit; the result then has 2 units if only the permit was renewed, and 3 if only the end was moved.
+ */
 export interface RenewOperation extends KnownHold {
   readonly kind: 'renew'
   /** The time from now to the new end. */
@@ -109,6 +112,15 @@ export interface AcquireOperation {
   readonly permit: number
   /** The time for which the call has waited; -1 if it does not wait. */
   readonly waitedUs: number
+  /** The hold of the units that are not those of the permit. Its last eight bytes are the id of the permit. */
+  readonly hold?: NewHold
+}
+
+/** A hold that an operation adds. */
+export interface NewHold {
+  readonly id: Uint8Array
+  /** The time until the hold expires. */
+  readonly durationUs: number
 }
 
 /** Ends or renews a permit. The result has 1 unit if the permit was held. */
@@ -152,7 +164,7 @@ export function numbersOf(operation: EngineOperation): ArrayLike<number> {
     case 'cancelScheduled':
       return operation.charges
     case 'acquire':
-      return [...counted(operation.units), operation.permit, operation.waitedUs]
+      return [...counted(operation.units), operation.permit, operation.waitedUs, ...newHold(operation.hold)]
     case 'reserve':
     case 'extend':
       return [...operation.hold, ...counted(operation.units), operation.durationUs]
@@ -189,6 +201,10 @@ function unitsOf(operation: EngineOperation): Units | undefined {
 /** Units for the engine: before those by policy is their number. */
 function counted(units: Units): readonly number[] {
   return typeof units === 'number' ? [units] : [units.length, ...units]
+}
+
+function newHold(hold: NewHold | undefined): readonly number[] {
+  return hold === undefined ? [] : [...hold.id, hold.durationUs]
 }
 
 function chargeNumbersOf({ atUs, resetAtUs, marks, used }: Charge): number[] {

@@ -135,7 +135,7 @@ impl<'a> MultiKeyDecision<'a> {
         match operation {
             Operation::Reset => self.check_not_shared()?,
             Operation::Block { .. } => self.claim(&|_| true)?,
-            Operation::Reserve { .. } => {
+            Operation::Reserve { .. } | Operation::Acquire { hold: Some(_), .. } => {
                 self.check_holds()?;
                 self.claim(&|number| number == 0)?;
             }

@@ -18,8 +18,9 @@ pub struct Execution {
     ///
     /// For a call with [units by policy](Units::ByPolicy) it is 1 if the call was charged, else 0.
     ///
-    /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`]
-    /// and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
+    /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. Under policies for concurrency
+    /// it is 2 if only the permit was renewed, and 3 if only the hold was. For
+    /// [`Operation::Release`] and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
     pub units: u64,
     /// Further units, for the operations that have them. In a box, so that calls do not pay for it.
     pub more_units: Option<Box<MoreUnits>>,

@@ -6,7 +6,7 @@
 
 use super::{Execution, MovedUnits, PolicyEntry, charge_remaining, refund_charge, take};
 use crate::algorithm::ChargeRecord;
-use crate::policy::operation::{Charge, HoldId};
+use crate::policy::operation::{Charge, HoldId, NewHold};
 use crate::policy::policy_set::PolicySet;
 use crate::policy::units::Units;
 use crate::time::{Micros, end_of};
@@ -32,9 +32,19 @@ pub(super) fn reserve(
 ) -> Execution {
     let executed = take(policies, entries, now, cost, policies.ban());
     if executed.units > 0 {
-        put(entries, now, Hold { id, units: cost.clone(), expires_at: end_of(now, lasting) });
+        add(entries, now, cost, NewHold { id, lasting });
     }
     executed
+}
+
+/// Adds a hold.
+pub(super) fn add(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: &Units,
+    NewHold { id, lasting }: NewHold,
+) {
+    put(entries, now, Hold { id, units: cost.clone(), expires_at: end_of(now, lasting) });
 }
 
 /// See [`Operation::Extend`](crate::policy::operation::Operation::Extend). `None` without a hold.
@@ -46,8 +56,10 @@ pub(super) fn extend(
     (id, lasting): (HoldId, Micros),
 ) -> Option<Execution> {
     let mut hold = find_like(entries, now, id, cost)?;
-    let executed = take(policies, entries, now, cost, policies.ban());
+    let taken = policies.without_permits(cost);
+    let mut executed = take(policies, entries, now, &taken, policies.ban());
     if executed.units > 0 {
+        executed.units = cost.when_charged();
         hold.units = hold.units.plus(cost);
         put(entries, now, hold.clone().until(end_of(now, lasting)));
     }
@@ -69,6 +81,7 @@ pub(super) fn renew(
 /// See [`Operation::Settle`](crate::policy::operation::Operation::Settle). Returns the units that
 /// were moved, and those of the hold; `None` without a hold.
 pub(super) fn settle(
+    policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     id: HoldId,
@@ -77,7 +90,7 @@ pub(super) fn settle(
 ) -> Option<(MovedUnits, Units)> {
     let Hold { units, .. } = find_like(entries, now, id, actual)?;
     remove(entries, id);
-    let deficit = actual.minus(&units);
+    let deficit = policies.without_permits(&actual.minus(&units));
     let mut moved = MovedUnits::default();
     if !deficit.is_zero() {
         moved = charge_remaining(entries, now, &deficit);

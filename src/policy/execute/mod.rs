@@ -32,7 +32,7 @@ use crate::algorithm::{
 };
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
-use crate::policy::operation::Operation;
+use crate::policy::operation::{Operation, permit_of};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::policy::{Policy, State};
@@ -107,15 +107,16 @@ pub fn execute(
         }
         Operation::Settle { hold, actual, charges } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            let settled = holds::settle(&mut entries, now, *hold, actual, charges);
+            let settled = holds::settle(policies, &mut entries, now, *hold, actual, charges);
             let (refunded, units) =
                 settled.unwrap_or_else(|| (MovedUnits::default(), actual.none()));
+            permits::release(&mut entries, now, permit_of(hold));
             held = Some(units);
             moved = refunded.by_policy(policies, actual);
             refunded.most()
         }
-        Operation::Acquire { cost, request } => {
-            return permits::acquire(policies, &mut entries, now, cost, *request);
+        Operation::Acquire { cost, request, hold } => {
+            return permits::acquire(policies, &mut entries, now, cost, (*request, *hold));
         }
         Operation::Release { permit } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
@@ -123,11 +124,17 @@ pub fn execute(
         }
         Operation::RenewPermit { permit } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            u64::from(permits::renew(&mut entries, now, *permit))
+            u64::from(permits::renew(&mut entries, now, *permit).unwrap_or(false))
         }
         Operation::Renew { hold, lasting } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            u64::from(holds::renew(&mut entries, now, (*hold, *lasting)))
+            let is_renewed = holds::renew(&mut entries, now, (*hold, *lasting));
+            match (is_renewed, permits::renew(&mut entries, now, permit_of(hold))) {
+                (true, None | Some(true)) => 1,
+                (false, Some(true)) => 2,
+                (true, Some(false)) => 3,
+                (false, None | Some(false)) => 0,
+            }
         }
         Operation::Penalize { units } => {
             let charged = charge_remaining(&mut entries, now, units);

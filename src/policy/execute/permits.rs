@@ -1,7 +1,8 @@
 //! Operations on permits: see [`Concurrency`].
 
-use super::{Execution, PolicyEntry, take};
+use super::{Execution, PolicyEntry, holds, take};
 use crate::algorithm::{Concurrency, Outcome, PermitId, PermitRequest, PermitState};
+use crate::policy::operation::NewHold;
 use crate::policy::policy_set::PolicySet;
 use crate::policy::units::Units;
 use crate::policy::{Policy, State};
@@ -13,13 +14,15 @@ pub(super) fn acquire(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     cost: &Units,
-    request: PermitRequest,
+    (request, hold): (PermitRequest, Option<NewHold>),
 ) -> Execution {
     entries.iter_mut().for_each(|entry| entry.request = Some(request));
     let ban = policies.ban().filter(|_| request.waited.is_none());
     let execution = take(policies, entries, now, cost, ban);
     if execution.units < cost.when_charged() {
         queue(entries, now, request);
+    } else if let Some(hold) = hold.filter(|_| execution.units > 0) {
+        holds::add(entries, now, cost, hold);
     }
     execution
 }
@@ -51,11 +54,16 @@ pub(super) fn release(entries: &mut [PolicyEntry<'_, '_>], now: Micros, permit: 
     released.fold(false, |held, (own, permits)| own.release(permits, now, permit) || held)
 }
 
-/// See [`Operation::RenewPermit`](crate::policy::operation::Operation::RenewPermit).
-pub(super) fn renew(entries: &mut [PolicyEntry<'_, '_>], now: Micros, permit: PermitId) -> bool {
+/// See [`Operation::RenewPermit`](crate::policy::operation::Operation::RenewPermit). `None` without a
+/// policy for concurrency.
+pub(super) fn renew(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    permit: PermitId,
+) -> Option<bool> {
     let renewed = entries.iter_mut().filter_map(|entry| permits_of(entry, now));
-    let renewed: Vec<_> = renewed.map(|(own, permits)| own.renew(permits, now, permit)).collect();
-    !renewed.is_empty() && renewed.iter().all(|&renewed| renewed)
+    let renewed = renewed.map(|(own, permits)| own.renew(permits, now, permit));
+    renewed.reduce(|all, renewed| all && renewed)
 }
 
 /// The policy for concurrency in force, and its state to change; `None` for another policy.

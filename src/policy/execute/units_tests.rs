@@ -191,7 +191,7 @@ fn a_permit_holds_the_units_of_its_policy() {
     let mut kept = TestKey::of(vec![("calls", permits(2)), ("tokens", permits(1_000))]);
     let acquire = |kept: &mut TestKey, id, cost: [u64; 2], waited| {
         let request = PermitRequest { id, waited };
-        kept.execute(0, &Operation::Acquire { cost: cost.into(), request })
+        kept.execute(0, &Operation::Acquire { cost: cost.into(), request, hold: None })
     };
     let first = acquire(&mut kept, 1, [1, 700], None);
     assert_eq!((first.units, remaining(&first)), (1, vec![1, 300]));

@@ -337,8 +337,16 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 }
 
 fn uses_holds(operation: &Operation) -> bool {
-    use Operation::{Extend, Renew, Reserve, Reset, Settle};
-    matches!(operation, Reserve { .. } | Extend { .. } | Settle { .. } | Renew { .. } | Reset)
+    use Operation::{Acquire, Extend, Renew, Reserve, Reset, Settle};
+    matches!(
+        operation,
+        Reserve { .. }
+            | Acquire { hold: Some(_), .. }
+            | Extend { .. }
+            | Settle { .. }
+            | Renew { .. }
+            | Reset
+    )
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ fn decode_operation(
         }
         _ => None,
     };
-    let one_unit;
+    let (one_unit, own);
     let cost = match operation {
         // If nothing was granted, report what a one-unit take would report.
         Operation::TakeUpTo { .. } => {
@@ -125,7 +125,8 @@ fn decode_operation(
         }
         Operation::Reserve { cost, .. } | Operation::Acquire { cost, .. } => Some(cost),
         Operation::Extend { cost, .. } => {
-            Some(cost).filter(|_| held.as_ref().is_some_and(|held| !held.is_zero()))
+            own = policies.without_permits(cost);
+            Some(&own).filter(|_| held.as_ref().is_some_and(|held| !held.is_zero()))
         }
         _ => None,
     };

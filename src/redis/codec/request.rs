@@ -4,7 +4,7 @@
 use crate::algorithm::{ChargeRecord, MAX_WAIT, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
-use crate::policy::operation::{Charge, HoldId, Operation};
+use crate::policy::operation::{Charge, HoldId, NewHold, Operation};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::protocol::{form, operation};
@@ -79,10 +79,13 @@ pub(crate) fn first_form(request: &[u8]) -> usize {
 /// Whether a batch has the form of calls for permits, which the script has a fast path for.
 pub(crate) fn are_for_permits(policies: &PolicySet, calls: &[CallRequest]) -> bool {
     let is_for_permits = |call: &CallRequest| {
-        matches!(
-            operation_code(call),
-            operation::ACQUIRE | operation::RELEASE | operation::RENEW_PERMIT
-        )
+        let has_hold = matches!(
+            call,
+            CallRequest::Other(other) if matches!(**other, Operation::Acquire { hold: Some(_), .. })
+        );
+        let code = operation_code(call);
+        !has_hold
+            && matches!(code, operation::ACQUIRE | operation::RELEASE | operation::RENEW_PERMIT)
     };
     matches!(policies.alone(), Some(Policy::Concurrency(_))) && calls.iter().all(is_for_permits)
 }
@@ -204,12 +207,19 @@ fn push_operation(
             push_hold(request, hold_key, hold);
             push_double(request, *lasting);
         }
-        Operation::Acquire { cost, request: PermitRequest { id, waited } } => {
+        Operation::Acquire { cost, request: PermitRequest { id, waited }, hold } => {
             push_units(request, policies, cost);
             push_double(request, *id);
             match waited {
                 Some(waited) => push_double(request, *waited),
                 None => request.extend_from_slice(&(-1_f64).to_be_bytes()),
+            }
+            // The number 0 says that there is no hold.
+            if let (Some(NewHold { id, lasting }), 1..) = (hold, hold_key) {
+                push_hold(request, hold_key, id);
+                push_double(request, *lasting);
+            } else {
+                request.extend_from_slice(&0_u16.to_be_bytes());
             }
         }
         Operation::Release { permit } | Operation::RenewPermit { permit } => {

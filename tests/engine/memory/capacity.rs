@@ -9,7 +9,7 @@ use tollgate::key::Key;
 use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::Policy;
 use tollgate::policy::ban::BanRule;
-use tollgate::policy::operation::{Charge, Operation};
+use tollgate::policy::operation::{Charge, NewHold, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::prefixes::VariantIndex;
 use tollgate::time::MAX_TIME;
@@ -111,7 +111,8 @@ fn operation(
         19 | 20 => {
             let waited = choice.is_multiple_of(2).then_some(cost * 1_000);
             let id = (choice % HOLDS) as u64 + 1;
-            Operation::Acquire { cost: cost.into(), request: PermitRequest { id, waited } }
+            let hold = choice.is_multiple_of(3).then_some(NewHold { id: hold, lasting });
+            Operation::Acquire { cost: cost.into(), request: PermitRequest { id, waited }, hold }
         }
         21 => Operation::Release { permit: (choice % HOLDS) as u64 + 1 },
         22 => Operation::RenewPermit { permit: (choice % HOLDS) as u64 + 1 },

@@ -37,7 +37,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn acquire(id: u64, cost: u64, waited_ms: Option<u64>) -> Operation {
     let waited = waited_ms.map(|millis| millis * MILLI);
-    Operation::Acquire { cost: cost.into(), request: PermitRequest { id, waited } }
+    Operation::Acquire { cost: cost.into(), request: PermitRequest { id, waited }, hold: None }
 }
 
 /// Whether a new call that does not wait would get a permit.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
-use tollgate::algorithm::{Algorithm as _, Concurrency, PermitRequest};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, Concurrency, PermitRequest};
 use tollgate::key::Key;
 use tollgate::policy::execute::Execution;
-use tollgate::policy::operation::Operation;
+use tollgate::policy::operation::{Charge, HoldId, NewHold, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
@@ -23,6 +24,9 @@ use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
 
 const STEPS: usize = 80;
+
+/// The number of kinds of operations.
+const KINDS: usize = 20;
 
 fn concurrency(limit: u64) -> Policy {
     Policy::Concurrency(Concurrency::new(limit, 2 * SECOND).unwrap())
@@ -51,22 +55,27 @@ fn any_policies() -> impl Strategy<Value = PolicySet> {
     })
 }
 
-/// The operation of a choice; `permits` is the number of calls for permits so far.
-fn operation(policies: &PolicySet, choice: usize, cost: u64, permits: &mut u64) -> Operation {
-    let pick = choice / 16;
+/// The operation of a choice. `holds` are those of the calls for permits so far, each with its permit.
+fn operation(
+    policies: &PolicySet,
+    (now, choice): (u64, usize),
+    cost: u64,
+    holds: &mut Vec<HoldId>,
+) -> Operation {
+    let pick = choice / KINDS;
     // One of the latest permits.
-    let known = 1 + permits.saturating_sub(pick as u64 % 6);
+    let hold = holds.iter().rev().nth(pick % 6).copied().unwrap_or_default();
+    let known = permit_of(hold);
     let waited = [None, Some(0), Some(300_000), Some(3 * SECOND)][pick % 4];
     let cost = if pick % 11 == 5 { 0 } else { cost };
     let own = || meters::chosen(policies, pick, cost);
-    match choice % 16 {
+    match choice % KINDS {
         0..5 => {
-            *permits += 1;
-            let request = PermitRequest { id: 1 + *permits, waited };
-            Operation::Acquire { cost: own(), request }
+            let latest = holds.last().copied().map_or(0, permit_of);
+            acquire(latest + 1, waited, own(), holds)
         }
         // A call that waits asks again.
-        5..7 => Operation::Acquire { cost: own(), request: PermitRequest { id: known, waited } },
+        5..7 => acquire(known.max(1), waited, own(), holds),
         7..10 => Operation::Release { permit: known },
         10 | 11 => Operation::RenewPermit { permit: known },
         12 => {
@@ -83,10 +92,43 @@ fn operation(policies: &PolicySet, choice: usize, cost: u64, permits: &mut u64) 
             [Operation::Override { policies, lasting: SECOND }, Operation::ClearOverride][pick % 2]
                 .clone()
         }
-        _ => [Operation::Block { lasting: SECOND / 2 }, Operation::Unblock, Operation::Reset]
+        15 => [Operation::Block { lasting: SECOND / 2 }, Operation::Unblock, Operation::Reset]
             [pick % 3]
             .clone(),
+        16 => Operation::Renew { hold, lasting: pick as u64 % 3 * SECOND },
+        17 => Operation::Extend { hold, cost: own(), lasting: SECOND },
+        _ => {
+            let units = meters::each(&own(), |_| 3);
+            let record = |_: &NamedPolicy| ChargeRecord {
+                at: now.saturating_sub(pick as u64 % 7 * 100_000),
+                reset_at: now + SECOND,
+                mark: 0,
+                used: 2,
+                cost: 3,
+                kept: 0,
+            };
+            let taken: Vec<_> = policies.named().iter().map(record).collect();
+            let actual = meters::chosen(policies, pick, cost.saturating_sub(1));
+            let charges = vec![Charge { units, taken }; pick % 3];
+            Operation::Settle { hold, actual, charges }
+        }
     }
+}
+
+/// The number of the permit of a hold.
+fn permit_of(hold: HoldId) -> u64 {
+    u64::from_be_bytes(*hold.last_chunk().unwrap())
+}
+
+/// A call for a permit, mostly with a hold. The identifier of each hold is new.
+fn acquire(id: u64, waited: Option<u64>, cost: Units, holds: &mut Vec<HoldId>) -> Operation {
+    let mut own: HoldId = [0; 16];
+    own[..8].copy_from_slice(&holds.len().to_be_bytes());
+    own[8..].copy_from_slice(&id.to_be_bytes());
+    holds.push(own);
+    let lasting = (1 + id % 3) * SECOND;
+    let hold = (holds.len() % 4 > 0).then_some(NewHold { id: own, lasting });
+    Operation::Acquire { cost, request: PermitRequest { id, waited }, hold }
 }
 
 /// The units of the permits in force.
@@ -125,7 +167,7 @@ fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseR
     let mut kept = unused(policies);
     // A block that has ended may be dropped or not. After a step back it would count again.
     let steps_back = policies.ban().is_none() && trace[0].choice.is_multiple_of(2);
-    let (mut now, mut permits, mut retry_at) = (START, 0, START);
+    let (mut now, mut holds, mut retry_at) = (START, Vec::new(), START);
     for step in trace {
         // Most steps are short, so that permits and tickets live for several calls.
         now = if step.choice % 5 > 0 {
@@ -140,13 +182,14 @@ fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseR
             _ => 1,
         };
         let choice =
-            if steps_back { step.choice / 16 * 16 + step.choice % 14 } else { step.choice };
-        let mut operations = vec![operation(policies, choice, cost, &mut permits)];
+            if steps_back { step.choice / KINDS * KINDS + step.choice % 14 } else { step.choice };
+        let mut operations = vec![operation(policies, (now, choice), cost, &mut holds)];
         let is_peek = matches!(operations[0], Operation::Peek { .. });
         // Some batches have more calls for permits.
         for more in 0..if is_peek { 0 } else { (choice / 7 % 12).saturating_sub(6) } {
-            let choice = (choice + more * 5) % 12 + (choice / 16 + more) * 16;
-            operations.push(operation(policies, choice, cost, &mut permits));
+            let kind = [(choice + more * 5) % 12, 16 + (choice + more) % 4][choice / 5 % 2];
+            let choice = kind + (choice / KINDS + more) * KINDS;
+            operations.push(operation(policies, (now, choice), cost, &mut holds));
         }
         let last = batch_equals(server, policies, &mut kept, now, &operations)?;
         retry_at = now + last.response.decision.retry_after_ms * 1_000;
@@ -174,8 +217,11 @@ fn a_call_that_asks_again_gets_its_permit_and_ends_its_ticket() {
     let mut server = Server::start();
     let policies = concurrency(2).into();
     let mut kept = unused(&policies);
-    let acquire =
-        |id, waited| Operation::Acquire { cost: 1.into(), request: PermitRequest { id, waited } };
+    let acquire = |id, waited| Operation::Acquire {
+        cost: 1.into(),
+        request: PermitRequest { id, waited },
+        hold: None,
+    };
     let batches = [
         vec![acquire(1, None), acquire(2, None), acquire(3, Some(0)), acquire(4, Some(0))],
         vec![acquire(3, Some(9)), Operation::Release { permit: 1 }],
@@ -199,8 +245,11 @@ fn permits_of_different_lives_end_in_their_order() {
     let lives = |life| Policy::Concurrency(Concurrency::new(3, life).unwrap()).into();
     let (long, short): (PolicySet, PolicySet) = (lives(2 * SECOND), lives(SECOND));
     let mut kept = unused(&long);
-    let acquire =
-        |id| Operation::Acquire { cost: 1.into(), request: PermitRequest { id, waited: None } };
+    let acquire = |id| Operation::Acquire {
+        cost: 1.into(),
+        request: PermitRequest { id, waited: None },
+        hold: None,
+    };
     for (policies, now, operation) in [
         (&long, START, acquire(1)),
         (&short, START + 1, acquire(2)),

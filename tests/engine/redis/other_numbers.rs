@@ -154,7 +154,10 @@ fn operation(policies: &[Policy], version: usize, step: Step, number: usize) -> 
             0 => Operation::Release { permit: id.saturating_sub(2) },
             1 => Operation::RenewPermit { permit: id.saturating_sub(1) },
             2 => Operation::Peek { cost: units.into() },
-            _ => Operation::Acquire { cost: units.into(), request: PermitRequest { id, waited } },
+            _ => {
+                let request = PermitRequest { id, waited };
+                Operation::Acquire { cost: units.into(), request, hold: None }
+            }
         };
     }
     match step.choice / 64 % 16 {

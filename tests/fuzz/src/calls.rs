@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arbitrary::{Result, Unstructured};
 use tollgate::algorithm::{ChargeRecord, PermitRequest};
 use tollgate::policy::execute::Execution;
-use tollgate::policy::operation::{Charge, HoldId, Operation, ScheduledReservations};
+use tollgate::policy::operation::{Charge, HoldId, NewHold, Operation, ScheduledReservations};
 use tollgate::policy::units::Units;
 
 use crate::policies::{PolicyNumbers, SetNumbers, length, units};
@@ -98,7 +98,12 @@ impl History {
             _ => {}
         }
         if set.has_permits() {
-            return own(self.permit_operation(input, set)?);
+            let on_hold = input.ratio(1, 3)?;
+            return if on_hold {
+                self.on_hold(input)
+            } else {
+                own(self.permit_operation(input, set)?)
+            };
         }
         match kind {
             6 | 7 => own(Operation::TakeUpTo { units: units(input)? }),
@@ -144,7 +149,15 @@ impl History {
                 };
                 let waited = if input.arbitrary()? { Some(length(input)? - 1) } else { None };
                 let cost = any_units(input, set, false)?;
-                Operation::Acquire { cost, request: PermitRequest { id, waited } }
+                let hold = if input.arbitrary()? {
+                    self.holds = self.holds.wrapping_add(1);
+                    let mut hold = [self.holds; 16];
+                    hold[8..].copy_from_slice(&id.to_be_bytes());
+                    Some(NewHold { id: hold, lasting: length(input)? })
+                } else {
+                    None
+                };
+                Operation::Acquire { cost, request: PermitRequest { id, waited }, hold }
             }
         })
     }
@@ -199,6 +212,7 @@ impl History {
             Operation::Reserve { hold, cost, .. } | Operation::Extend { hold, cost, .. } => {
                 (Some(*hold), cost)
             }
+            Operation::Acquire { hold: Some(hold), cost, .. } => (Some(hold.id), cost),
             Operation::Take { cost } => (None, cost),
             Operation::TakeUpTo { .. } => (None, &Units::Same(executed.units)),
             Operation::Schedule { .. } => {
@@ -347,10 +361,14 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
             });
             (codes::CANCEL_SCHEDULED, numbers.collect())
         }
-        Operation::Acquire { cost, request } => {
+        Operation::Acquire { cost, request, hold } => {
             let waited = request.waited.map_or(-1.0, |waited| waited as f64);
             let cost_numbers = first(cost).into_iter().map(|number| number as f64);
-            let numbers = cost_numbers.chain([request.id as f64, waited]).collect();
+            let hold = hold.iter().flat_map(|NewHold { id, lasting }| {
+                let id = id.iter().map(|byte| f64::from(*byte));
+                id.chain([*lasting as f64])
+            });
+            let numbers = cost_numbers.chain([request.id as f64, waited]).chain(hold).collect();
             return (metered(codes::ACQUIRE, cost), numbers);
         }
     };

@@ -1,0 +1,12 @@
+/** Acquires permits with an estimate of further units, tells its parent, and holds them until it is killed. */
+const { RateLimiter, RedisStore } = require('../../dist/index.js')
+
+const { url, prefix, policies, cost } = JSON.parse(process.argv[2])
+const store = new RedisStore({ url, commandTimeout: 30_000 })
+const limiter = new RateLimiter(policies, { store, prefix })
+// The parent keeps it alive.
+process.on('message', () => {})
+const calls = [limiter.acquire('key', { cost }), limiter.reserve('key', cost, { ttl: '1h' })]
+void Promise.all(calls).then((permits) => {
+  process.send(permits.map(({ allowed, id }) => (allowed ? id : undefined)))
+})

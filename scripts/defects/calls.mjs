@@ -43,7 +43,7 @@ export default {
   'a refusal under one meter that is taken for one under all': [
     'ts/backends/local/refused-key.ts',
     'other.dimension === dimension && meterOf(policy) === meterOf(index)',
-    'other.dimension === dimension && meterOf(0) === meterOf(0)',
+    'other.dimension === dimension && (meterOf(policy) ?? index) >= 0',
   ],
   'a permit that is held after its loss': [
     'ts/api/held-permit.ts',

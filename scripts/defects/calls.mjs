@@ -40,6 +40,11 @@ export default {
     'let until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)',
     'let until = sentAt + (retryAfterMs > 0 ? this.#maxMs : 0)',
   ],
+  'a refusal under one meter that is taken for one under all': [
+    'ts/backends/local/refused-key.ts',
+    'other.dimension === dimension && meterOf(policy) === meterOf(index)',
+    'other.dimension === dimension && (meterOf(policy) ?? index) >= 0',
+  ],
   'a permit that is held after its loss': [
     'ts/api/held-permit.ts',
     'if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',

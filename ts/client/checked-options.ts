@@ -9,7 +9,7 @@ import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/wa
 import { meterSetOf } from '../policies/meter.js'
 import type { Policy } from '../policies/policy.js'
 import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
-import type { TurnCost } from './scheduled-call.js'
+import type { TurnCost } from './turn-need.js'
 
 /** A day. */
 const MAX_MS = 86_400_000

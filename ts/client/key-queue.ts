@@ -3,8 +3,9 @@ import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { abortedError, closedError, tooLongError } from './errors.js'
-import { deadlineOf, nameOfNeed, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+import { deadlineOf, type ScheduledCall } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
+import { nameOfNeed, type TurnNeed } from './turn-need.js'
 import { type LeavingReason, WaitingCalls } from './waiting-calls.js'
 
 /** The most requests for turns at a time. */

@@ -35,9 +35,10 @@ import type {
 } from './options.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
-import { type ScheduledCall, turnOptions } from './scheduled-call.js'
+import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
 import { type Turn, turnsOf } from './turn.js'
+import { turnOptions } from './turn-need.js'
 
 /**
  * Sends calls to a service that limits its callers.

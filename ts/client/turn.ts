@@ -6,7 +6,7 @@ import { MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
-import { type TurnCost, type TurnNeed, turnOptions } from './scheduled-call.js'
+import { type TurnCost, type TurnNeed, turnOptions } from './turn-need.js'
 
 /** The right of one call to start. */
 export interface Turn {

@@ -3,7 +3,8 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { Heap } from './heap.js'
-import { deadlineOf, nameOfNeed, type ScheduledCall, type TurnNeed } from './scheduled-call.js'
+import { deadlineOf, type ScheduledCall } from './scheduled-call.js'
+import { nameOfNeed, type TurnNeed } from './turn-need.js'
 
 /** The most calls that leave together in one turn of the event loop. Their callers react in the same turn. */
 const MAX_LEAVING = 256

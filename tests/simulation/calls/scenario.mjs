@@ -11,7 +11,7 @@ export function scenarioOf(seed) {
   const faultyMs = random.whole(300, 1_500)
   const timeoutMs = random.choose(isDistant ? [1_000] : [100, 300, 1_000])
   const law = lawOf(random)
-  return {
+  const scenario = {
     delays: {
       minMicros: random.whole(0, isDistant ? 40_000 : 3_000),
       jitterMicros: random.whole(1, isDistant ? 20_000 : 4_000),
@@ -30,6 +30,9 @@ export function scenarioOf(seed) {
       (one, other) => one.atMs - other.atMs,
     ),
   }
+  // Leases cannot be used with meters. Drawn last, so that scenarios without meters stay as they are.
+  const isMetered = law.leaseMs === undefined && random.chance(0.3)
+  return isMetered ? { ...scenario, law: { ...law, tokens: policyLawOf(random, undefined) } } : scenario
 }
 
 function processOf(random, isDistant, { leaseMs }, index) {
@@ -55,10 +58,7 @@ function processOf(random, isDistant, { leaseMs }, index) {
 function lawOf(random) {
   const leaseMs = random.choose([undefined, undefined, undefined, 50, 200, 400])
   const refusalsMs = leaseMs !== undefined && random.chance(0.5) ? undefined : random.choose([30, 200, 1_000])
-  const own = policyLawOf(random, leaseMs)
-  // Leases cannot be used with meters.
-  const tokens = leaseMs === undefined && random.chance(0.4) ? policyLawOf(random, undefined) : undefined
-  return { ...own, tokens, leaseMs, refusalsMs, maxKeys: random.choose([1, 2, 100]) }
+  return { ...policyLawOf(random, leaseMs), leaseMs, refusalsMs, maxKeys: random.choose([1, 2, 100]) }
 }
 
 function policyLawOf(random, leaseMs) {

@@ -41,7 +41,7 @@ const UNAVAILABLE: readonly (readonly [call: string, fix: string])[] = [
   ["limiter.acquire('a')", 'acquire needs a policy made by concurrency({ limit }): use one, or take(key)'],
   ["counter.reserve('a', 1)", counterOf('reserve')],
   ["counter.settle('id')", counterOf('settle')],
-  ["permits.reserve('a', 1)", permitOf('reserve')],
+  ["permits.reserve('a', 1)", 'reserve needs a policy beside concurrency(), whose units it settles: use acquire(key)'],
   ["permits.take('a')", permitOf('take')],
   ["permits.tryTake('a')", permitOf('tryTake')],
   ["permits.takeMany(['a'])", permitOf('takeMany')],

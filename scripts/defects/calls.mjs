@@ -47,7 +47,7 @@ export default {
   ],
   'a permit that is held after its loss': [
     'ts/api/held-permit.ts',
-    'if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',
+    'if (this.isOver || isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',
     'if (isAboutToExpire({ expiresMs: 9 * expiresMs, since: this.#renewedAt }, now)) {',
   ],
   'a permit whose answer comes after its life': [

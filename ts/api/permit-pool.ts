@@ -114,7 +114,7 @@ export class PermitPool {
     currentBackend: () => LimiterBackend,
     keys: Keys,
     id: number,
-    { units, tier, ttlUs }: Asked,
+    { units, tier, ttlUs }: RequestedUnits,
     waitedUs: number,
   ): Promise<{ decision: Decision; request: PermitRequest }> {
     const backend = currentBackend()
@@ -376,7 +376,7 @@ function closedError(): TollgateError {
 }
 
 /** A call for a permit, as the store is asked for it. */
-type Asked = Pick<AcquireCall, 'units' | 'tier' | 'ttlUs'>
+type RequestedUnits = Pick<AcquireCall, 'units' | 'tier' | 'ttlUs'>
 
 /** A hold of the units of a permit: as long as the permit lives, or until a reservation ends. */
 function newHold(

@@ -127,7 +127,7 @@ fn acquire(id: u64, waited: Option<u64>, cost: Units, holds: &mut Vec<HoldId>) -
     own[8..].copy_from_slice(&id.to_be_bytes());
     holds.push(own);
     let lasting = (1 + id % 3) * SECOND;
-    let hold = (holds.len() % 4 > 0).then_some(NewHold { id: own, lasting });
+    let hold = (!holds.len().is_multiple_of(4)).then_some(NewHold { id: own, lasting });
     Operation::Acquire { cost, request: PermitRequest { id, waited }, hold }
 }
 

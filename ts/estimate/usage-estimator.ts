@@ -48,7 +48,7 @@ const MAX_KEYS = 1_000_000
 
 /**
  * Estimates how many units a call will use, from the usage of the latest calls. A reservation of the declared maximum,
- * such as a request's `max_tokens`, keeps units from other calls that nobody uses.
+ * such as that of a request to a language model, keeps units from other calls that nobody uses.
  *
  * The numbers are in the memory of the process: at most `maxKeys` times `samples`.
  *
@@ -90,7 +90,7 @@ export class UsageEstimator {
    * maximum. It reads the key's calls, and records nothing.
    *
    * @param key - What the usage depends on, such as the model.
-   * @param declaredMax - The most that the call can use besides `known`, such as the `max_tokens` of the request.
+   * @param declaredMax - The most that the call can use besides `known`, as the request declares it.
    * @returns A whole number from 1 to `known + declaredMax`; at most `atMost`, unless `known` alone is more.
    * @throws {TollgateError} `INVALID_KEY`, `INVALID_OPTION`
    */

@@ -34,7 +34,7 @@ export interface UsageEstimatorOptions {
 export interface EstimateOptions {
   /** Units that the call uses in any case, such as the tokens of its input: the result includes them. Default: 0. */
   readonly known?: number
-  /** The largest useful result, such as the `limit` or `burst` of a policy. Only `known` may exceed it. Default: no bound. */
+  /** The largest useful result, such as the `limit` of a policy. Only `known` may exceed it. Default: no bound. */
   readonly atMost?: number
 }
 

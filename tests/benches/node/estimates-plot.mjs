@@ -13,7 +13,7 @@ const TEXT = '#333333'
 const FONT = 13
 
 /** Narrow, because a page on a phone shrinks a wider picture with its text. */
-const WIDTH = 480
+const WIDTH = 500
 const PANEL = 330
 const HEAD = 66
 
@@ -58,12 +58,12 @@ function plot() {
       },
       legend: {
         top: 32,
-        itemGap: 12,
+        itemGap: 24,
         itemWidth: 16,
         data: Object.keys(SHOWN),
-        textStyle: { fontSize: 12, color: TEXT },
+        textStyle: { fontSize: FONT, color: TEXT },
       },
-      grid: PANELS.map((_, index) => ({ left: 170, right: 44, top: HEAD + 42 + index * PANEL, height: PANEL - 86 })),
+      grid: PANELS.map((_, index) => ({ left: 186, right: 44, top: HEAD + 50 + index * PANEL, height: PANEL - 86 })),
       xAxis: PANELS.map((_, index) => ({
         type: 'value',
         min: 0,
@@ -78,7 +78,7 @@ function plot() {
         gridIndex: index,
         name: title,
         nameLocation: 'start',
-        nameTextStyle: { fontSize: FONT, color: TEXT, align: 'left', padding: [0, 0, 0, -150] },
+        nameTextStyle: { fontSize: FONT, color: TEXT, align: 'left', padding: [0, 0, 6, -170] },
         axisLabel: { fontSize: FONT, color: TEXT, interval: 0 },
         axisTick: { show: false },
       })),

@@ -15,7 +15,7 @@ const FONT = 13
 /** Narrow, because a page on a phone shrinks a wider picture with its text. */
 const WIDTH = 500
 const PANEL = 330
-const HEAD = 66
+const HEAD = 84
 
 /** The ways of the plot, with their colours. */
 const SHOWN = {
@@ -58,7 +58,7 @@ function plot() {
       },
       legend: {
         top: 32,
-        itemGap: 24,
+        itemGap: 14,
         itemWidth: 16,
         data: Object.keys(SHOWN),
         textStyle: { fontSize: FONT, color: TEXT },

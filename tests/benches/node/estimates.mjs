@@ -194,7 +194,7 @@ class Simulation {
     }
   }
 
-  /** Settles a call. Its usage belongs to the windows of its charges, in their order; the excess, to the window of now. */
+  /** Settles a call. Its usage belongs to the windows of its charges, in order, and the excess to the window of now. */
   async #end(running, output) {
     const { call, reservation, charges } = running
     this.#open.delete(running)

@@ -2,6 +2,7 @@
 
 import { parse } from 'graphql'
 import * as client from '../../ts/client/index.js'
+import * as estimate from '../../ts/estimate/index.js'
 import * as headers from '../../ts/headers/index.js'
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
@@ -58,6 +59,15 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
       'OutgoingClient.resume': [['a'], 'resume takes a key'],
       'OutgoingClient.status': [[], 'status takes no arguments'],
       'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
+    },
+  ],
+  [
+    'tollgate/estimate',
+    estimate,
+    {
+      UsageEstimator: [[{}], `UsageEstimator takes ${options}`],
+      'UsageEstimator.estimate': [['a', 1, {}], `estimate takes a key, the declared maximum and ${options}`],
+      'UsageEstimator.record': [['a', 1], 'record takes a key and the used units'],
     },
   ],
   [
@@ -181,6 +191,7 @@ describe.each(MODULES)('%s', (_name, module, signatures) => {
       RateLimitModule,
       OutgoingClient,
       TestClock: new testing.TestClock(),
+      UsageEstimator: new estimate.UsageEstimator(),
     }
     const subject = owner === 'Reservation' ? await limiter.reserve('b', 1) : (subjects[owner] as object)
     const isAsync =

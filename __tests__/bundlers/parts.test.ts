@@ -18,6 +18,7 @@ const PARTS = {
   redis: ['RedisStore', 'BatchedStore', 'Batcher', 'RedisBackend', 'ClientFlushTransport', 'PolicyRegistry'],
   updates: ['Watch', 'watchPolicies'],
   client: ['OutgoingClient', 'WaitingCalls', 'RetryBudget'],
+  estimate: ['UsageEstimator', 'RecentUsage'],
   headers: ['rateLimitHeaders'],
   fetch: ['withRateLimit'],
 }
@@ -29,6 +30,7 @@ const PROGRAMS: readonly (readonly [entry: string, names: readonly string[], par
   ['wasm', ['gcra', 'RateLimiter'], ['limiter', 'engine']],
   ['wasm', ['gcra', 'RateLimiter', 'RedisStore'], ['limiter', 'engine', 'redis']],
   ['wasm', ['gcra', 'RateLimiter', 'watchPolicies'], ['limiter', 'engine', 'updates']],
+  ['estimate', ['UsageEstimator'], ['estimate']],
   ['headers', ['rateLimitHeaders'], ['headers']],
   ['fetch', ['withRateLimit'], ['fetch']],
   ['client', ['OutgoingClient'], ['client']],

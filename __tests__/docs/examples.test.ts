@@ -1,6 +1,6 @@
 /**
- * The TSDoc of the main entry point and of `tollgate/headers`: each export has a summary and an example, and all
- * examples compile, strictly, against the built package.
+ * The TSDoc of the main entry point, of `tollgate/estimate` and of `tollgate/headers`: each export has a summary and an
+ * example, and all examples compile, strictly, against the built package.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,11 @@ import { complaintsAbout } from './compile.js'
 import { type Block, pages, ROOT } from './pages.js'
 
 /** The sources of the entry points, by the name that programs import. */
-const ENTRIES: Readonly<Record<string, string>> = { tollgate: 'ts/index.ts', 'tollgate/headers': 'ts/headers/index.ts' }
+const ENTRIES: Readonly<Record<string, string>> = {
+  tollgate: 'ts/index.ts',
+  'tollgate/estimate': 'ts/estimate/index.ts',
+  'tollgate/headers': 'ts/headers/index.ts',
+}
 
 /** The values that examples use and do not create. */
 const GIVEN: Readonly<Record<string, string>> = {
@@ -65,7 +69,7 @@ function exportsOf(entry: string, path: string): Export[] {
 function blockOf({ name, entry }: Export, example: string, index: number): Block {
   const words = new Set(example.match(/\b\w+\b/g))
   const named = exported.filter((other) => words.has(other.name))
-  // Both entry points have some of the names.
+  // Several entry points have some of the names.
   const sources = new Map(
     [...named, ...named.filter((other) => other.entry === entry)].map((one) => [one.name, one.entry]),
   )

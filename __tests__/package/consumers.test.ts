@@ -56,6 +56,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
   copyPrograms(consumer, 'frameworkless.mjs')
   const expected = { names: ['ipKey', 'rateLimit'], isSame: true }
   expect(await jsonOutput(consumer, 'frameworkless.mjs')).toEqual({
+    estimate: { names: ['UsageEstimator'], isSame: true },
     express: expected,
     fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },
     fetch: { names: ['ipKey', 'withRateLimit'], isSame: true },
@@ -84,10 +85,10 @@ describe('the number of files that a program loads', () => {
     expect([...files].sort()).toEqual([...platform, ...bundles].sort())
   })
 
-  test('is two for an entry point that has no limiter of its own', async () => {
-    const program = `require('tollgate/headers'); console.log(JSON.stringify(${LOADED}))`
+  test.each(['estimate', 'headers'])('is two for tollgate/%s, which has no limiter of its own', async (entry) => {
+    const program = `require('tollgate/${entry}'); console.log(JSON.stringify(${LOADED}))`
     const files = JSON.parse(await run('node', ['--eval', program], consumer)) as readonly string[]
-    expect([...files].sort()).toEqual(['tollgate/dist/headers/index.js', 'tollgate/dist/shared.js'])
+    expect([...files].sort()).toEqual([`tollgate/dist/${entry}/index.js`, 'tollgate/dist/shared.js'])
   })
 })
 

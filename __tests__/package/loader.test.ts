@@ -79,7 +79,7 @@ describe('without the platform package', () => {
 
   test('entry points without the addon work', async () => {
     const answers = await jsonOutput(bare, 'frameworkless.mjs')
-    expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'headers', 'hono', 'koa'])
+    expect(Object.keys(answers)).toEqual(['estimate', 'express', 'fastify', 'fetch', 'headers', 'hono', 'koa'])
     link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
     await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
     await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(
@@ -160,9 +160,9 @@ describe('where the addon cannot be loaded', () => {
 
     test('entry points without an engine work', async () => {
       const program = `
-        const types = ['client', 'express', 'fetch'].map((entry) => typeof require('tollgate/' + entry))
+        const types = ['client', 'estimate', 'express', 'fetch'].map((entry) => typeof require('tollgate/' + entry))
         console.log(JSON.stringify({ types }))`
-      expect(await evaluated(program)).toEqual({ types: ['object', 'object', 'object'] })
+      expect(await evaluated(program)).toEqual({ types: ['object', 'object', 'object', 'object'] })
     })
   })
 

@@ -32,6 +32,10 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
   { ours: ['refundWhen'], theirs: ['skipFailedRequests', 'skipSuccessfulRequests'] },
   { ours: ['observe'], theirs: ['dryRun', 'shadow'] },
   { ours: ['requestProperty'], theirs: ['requestPropertyName', 'decorator'] },
+  { ours: ['quantile'], theirs: ['percentile', 'percent', 'confidence'] },
+  { ours: ['samples'], theirs: ['window', 'windowSize', 'size', 'history'] },
+  { ours: ['known'], theirs: ['input', 'inputTokens', 'prompt', 'promptTokens'] },
+  { ours: ['atMost'], theirs: ['capacity', 'limit', 'max', 'maximum'] },
   { ours: ['onRefused'], theirs: ['onLimitReached', 'onExceeded', 'onExceeding', 'onBlocked'] },
 ]
 

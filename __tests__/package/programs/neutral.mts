@@ -1,6 +1,7 @@
 // A strict TypeScript program of the modules that run on any platform, without types of Node or of the web.
 import { gcra, MemoryStore, RateLimiter as Native } from 'tollgate'
 import { OutgoingClient } from 'tollgate/client'
+import { type EstimateOptions, UsageEstimator, type UsageEstimatorOptions } from 'tollgate/estimate'
 import { type HeaderForm, rateLimitHeaders } from 'tollgate/headers'
 import { TestClock } from 'tollgate/testing'
 import { concurrency, type Permit, RateLimiter, type RedisClient, RedisStore } from 'tollgate/wasm'
@@ -9,6 +10,10 @@ const clock = new TestClock()
 const native = new Native(gcra({ limit: 10, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
 export const client = new OutgoingClient({ limiter: native, key: 'a', clock })
 export const overClient = (given: RedisClient) => RedisStore.from(given)
+
+const options: UsageEstimatorOptions = { quantile: 0.99 }
+const bounds: EstimateOptions = { known: 100, atMost: native.policies.default.burst }
+export const units: number = new UsageEstimator(options).estimate('model:large', 4_096, bounds)
 
 const permits = new RateLimiter(concurrency({ limit: 1 }))
 export const permit: Permit = await permits.acquire('a')

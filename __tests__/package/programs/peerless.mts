@@ -1,6 +1,7 @@
 // A strict TypeScript program of all entry points that need no other package, without types of Node or of the web.
 import * as tollgate from 'tollgate'
 import * as client from 'tollgate/client'
+import * as estimate from 'tollgate/estimate'
 import * as store from 'tollgate/express-rate-limit'
 import * as sockets from 'tollgate/socket.io'
 import * as testing from 'tollgate/testing'
@@ -9,6 +10,7 @@ import * as wasm from 'tollgate/wasm'
 const limiter = new tollgate.RateLimiter(tollgate.gcra({ limit: 10, period: '1s' }))
 export const connections = sockets.limitConnections({ limiter })
 export const hits = async (): Promise<store.ClientHits> => new store.TollgateStore().increment('a')
+export const estimates = new estimate.UsageEstimator()
 export const clock = new testing.TestClock()
 export const outgoing = new client.OutgoingClient({ limiter: new wasm.RateLimiter(wasm.concurrency({ limit: 1 })) })
 // @ts-expect-error the types are found: an unknown key

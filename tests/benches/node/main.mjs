@@ -18,6 +18,7 @@ const PARTS = {
   permits: () => import('./permits.mjs'),
   outgoing: () => import('./outgoing.mjs'),
   budgets: () => import('./budgets.mjs'),
+  estimates: () => import('./estimates.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
@@ -43,6 +44,7 @@ const ASIDE = [
   'distance',
   'outgoing',
   'budgets',
+  'estimates',
   ...Object.keys(PARTS).filter((name) => name.startsWith('scale-')),
 ]
 
@@ -50,7 +52,7 @@ const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory, simulate, distance, outgoing, budgets and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate, distance, outgoing, budgets, estimates and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

@@ -118,8 +118,8 @@ impl Owed {
         self.needed_for(policy, cost).min(policy.capacity())
     }
 
-    /// Replaces the times of statuses that were computed for [the cost asked for](Self::asked), if the
-    /// state cannot hold the units that must remain.
+    /// Delays the times of statuses that were computed for [the cost asked for](Self::asked), if the state
+    /// cannot hold the units that must remain: until idle periods have paid the excess.
     pub(crate) fn delay(
         &self,
         policy: &Policy,
@@ -127,20 +127,18 @@ impl Owed {
         cost: u64,
         outcome: Outcome,
     ) {
-        let end = self.end();
-        let later = |cost, reset_at: Micros| {
+        let delayed = |cost, asked_at: Micros| {
             let excess = self.needed_for(policy, cost).saturating_sub(policy.capacity());
-            (excess > 0).then(|| self.paid_down_at(excess).max(reset_at))
+            if excess > 0 { self.paid_down_at(excess).max(asked_at) } else { asked_at }
         };
         for status in statuses {
-            let reset_at = status.reset_at;
-            if outcome == Outcome::Refused
-                && let Some(retry_at) = later(cost, reset_at)
-            {
-                status.retry_at = retry_at;
+            if outcome == Outcome::Refused {
+                status.retry_at = delayed(cost, status.retry_at);
             }
-            status.next_at = later(1, reset_at).unwrap_or(status.next_at);
-            status.reset_at = reset_at.max(end);
+            status.next_at = delayed(1, status.next_at);
+            // Of several limits, one may have units left that are paid when the others have some.
+            status.remaining = 0;
+            status.reset_at = status.reset_at.max(self.end());
         }
     }
 }

@@ -18,6 +18,7 @@ import fuzz from './defects/fuzz.mjs'
 import laws from './defects/laws.mjs'
 import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
+import owed from './defects/owed.mjs'
 import twins from './defects/twins.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -25,6 +26,8 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SEED = /^seed \d+: \d+ violations; the first: .*$/m
 
 const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::operations']
+
+const OWED_TESTS = ['--test', 'engine', '--', 'policy::owed', 'redis::operations']
 
 /** By kind: the defects, the command that finds them, and the line of its output that is the finding. */
 const KINDS = {
@@ -38,6 +41,12 @@ const KINDS = {
     command: () => ['cargo', 'test', '--profile', 'test-optimized', ...METER_TESTS],
     env: { TOLLGATE_CASES: '100' },
     finding: /^(?:Test failed: .*|test \S*units_tests::\S+ \.\.\. FAILED)$/m,
+  },
+  owed: {
+    defects: owed,
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', ...OWED_TESTS],
+    env: { TOLLGATE_CASES: '100' },
+    finding: /^Test failed: .*$/m,
   },
   twins: {
     defects: twins,

@@ -257,7 +257,14 @@ describe.each(OUTAGES)('$name', (away) => {
       })
       expect(await remaining()).toBe(4)
       const other = await limiter.reserve('a', 1)
-      expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2, owed: 0, shortfall: 0, late: false })
+      expect(other.allowed && (await other.commit(3))).toEqual({
+        settled: true,
+        refunded: 0,
+        charged: 2,
+        owed: 0,
+        shortfall: 0,
+        late: false,
+      })
       expect(await remaining()).toBe(1)
     })
   })

@@ -260,7 +260,10 @@ export class ScheduledWaits {
  * Whether a call got no slot because its key owes units, which are paid in time: any other slot that is near enough is
  * scheduled.
  */
-function isOwing(answer: WaitedOrRefused, leftMs: number): answer is Extract<WaitedOrRefused, { allowed: false }> & {
+function isOwing(
+  answer: WaitedOrRefused,
+  leftMs: number,
+): answer is Extract<WaitedOrRefused, { allowed: false }> & {
   readonly retryAfterMs: number
 } {
   return answer.status === 'refused' && answer.source !== 'none' && answer.retryAfterMs <= leftMs

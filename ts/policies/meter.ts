@@ -38,7 +38,12 @@ interface CountData {
 /** What the policy of the function `where` counts, and by which key. */
 export function countOf(
   where: string,
-  given: { readonly per?: unknown; readonly meter?: unknown; readonly defaultCost?: unknown; readonly maxOwed?: unknown },
+  given: {
+    readonly per?: unknown
+    readonly meter?: unknown
+    readonly defaultCost?: unknown
+    readonly maxOwed?: unknown
+  },
 ): CountData {
   const { per, meter, defaultCost, maxOwed } = given
   const others = {

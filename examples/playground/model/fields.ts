@@ -25,9 +25,11 @@ export interface FieldTree {
   readonly [name: string]: FormField | FieldTree
 }
 
-/** A field for each option of a function, except `per` and `meter`: the playground has one key and counts calls. */
+/** A field for each option of a function, except those of keys, meters and settlements: the playground has neither. */
 export type FieldsFor<O> = {
-  readonly [Name in keyof O as Exclude<Name, 'per' | 'meter' | 'defaultCost'>]-?: FieldFor<NonNullable<O[Name]>>
+  readonly [Name in keyof O as Exclude<Name, 'per' | 'meter' | 'defaultCost' | 'maxOwed'>]-?: FieldFor<
+    NonNullable<O[Name]>
+  >
 }
 
 type FieldFor<T> = T extends object ? (string extends keyof T ? FormField : FieldsFor<T>) : FormField

@@ -157,7 +157,7 @@ fn push_operation(
 ) {
     match operation {
         Operation::Take { cost: units } | Operation::Peek { cost: units } => {
-            push_units(request, policies, units)
+            push_units(request, policies, units);
         }
         Operation::Penalize { units } => {
             push_units(request, policies, units);

@@ -113,6 +113,8 @@ export declare class NativePolicySet {
    * a number is out of range.
    */
   withBan(policies: number, numbers: readonly number[]): NativePolicySet
+  /** These policies with the most units that may be owed, by policy; a negative number for the default. */
+  withMaxOwed(maxOwed: readonly number[]): NativePolicySet
   /**
    * Policies by name. `keyDimensions` has the number of each policy's key dimension. Throws if the
    * policies cannot decide together.

@@ -18,6 +18,7 @@ import fuzz from './defects/fuzz.mjs'
 import laws from './defects/laws.mjs'
 import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
+import owed from './defects/owed.mjs'
 import permits from './defects/permits.mjs'
 import twins from './defects/twins.mjs'
 
@@ -26,6 +27,8 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SEED = /^seed \d+: \d+ violations; the first: .*$/m
 
 const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::flushes', 'redis::operations']
+
+const OWED_TESTS = ['--test', 'engine', '--', 'policy::owed', 'redis::operations']
 
 /** By kind: the defects, the command that finds them, and the line of its output that is the finding. */
 const KINDS = {
@@ -43,6 +46,12 @@ const KINDS = {
   permits: {
     defects: permits,
     command: () => ['cargo', 'test', '--test', 'engine', '--', 'redis::concurrency'],
+    finding: /^Test failed: .*$/m,
+  },
+  owed: {
+    defects: owed,
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', ...OWED_TESTS],
+    env: { TOLLGATE_CASES: '100' },
     finding: /^Test failed: .*$/m,
   },
   twins: {

@@ -153,9 +153,17 @@ const TABLES = [
       ['OTHER_NUMBERS', 8, "Added if the numbers of the state differ from the policy's."],
       ['OVERRIDDEN', 16, 'Added if an override decided the call.'],
       ['BLOCKED', 32, 'Added while the key is blocked.'],
-      ['BANNED', 64, 'Added if the block is a ban.'],
+      ['OWED', 64, 'Added while the key owes units.'],
       ['MARKED', 128, 'Added if the call is admitted on a key with a mark.'],
     ],
+  },
+  {
+    name: 'hold',
+    comment: 'Holds of reservations.',
+    type: 'u64',
+    lua: true,
+    ts: 'HOLD_TIMES',
+    numbers: [['LATE', 3_600_000_000, 'The microseconds after its end in which a hold can still be settled.']],
   },
   {
     name: 'value',

@@ -108,10 +108,16 @@ pub(crate) mod outcome {
     pub(crate) const OVERRIDDEN: u8 = 16;
     /// Added while the key is blocked.
     pub(crate) const BLOCKED: u8 = 32;
-    /// Added if the block is a ban.
-    pub(crate) const BANNED: u8 = 64;
+    /// Added while the key owes units.
+    pub(crate) const OWED: u8 = 64;
     /// Added if the call is admitted on a key with a mark.
     pub(crate) const MARKED: u8 = 128;
+}
+
+/// Holds of reservations.
+pub(crate) mod hold {
+    /// The microseconds after its end in which a hold can still be settled.
+    pub(crate) const LATE: u64 = 3_600_000_000;
 }
 
 /// The layouts of stored values.
@@ -213,8 +219,9 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OUTCOME_OTHER_NUMBERS", "8"),
     ("OUTCOME_OVERRIDDEN", "16"),
     ("OUTCOME_BLOCKED", "32"),
-    ("OUTCOME_BANNED", "64"),
+    ("OUTCOME_OWED", "64"),
     ("OUTCOME_MARKED", "128"),
+    ("HOLD_LATE", "3600000000"),
     ("VALUE_EPOCH_MS", "1577836800000"),
     ("VALUE_COUNTS", "8192"),
     ("VALUE_ELEMENT_SIZE", "34"),
@@ -241,6 +248,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("executor/load.lua", lua!("executor/load.lua")),
     ("executor/operations.lua", lua!("executor/operations.lua")),
     ("executor/outcomes.lua", lua!("executor/outcomes.lua")),
+    ("executor/owed.lua", lua!("executor/owed.lua")),
     ("executor/permit_operations.lua", lua!("executor/permit_operations.lua")),
     ("executor/refunds.lua", lua!("executor/refunds.lua")),
     ("executor/units.lua", lua!("executor/units.lua")),

@@ -148,7 +148,14 @@ test('refunds and settlements go to the backend that was charged', async () => {
   const remaining = async () => (await limiter.peek('a', 0)).remaining
   const before = await remaining()
   expect(await limiter.refund(instead)).toBe(4)
-  expect(await reservedInstead.cancel()).toEqual({ settled: true, refunded: 1, charged: 0, shortfall: 0 })
+  expect(await reservedInstead.cancel()).toEqual({
+    settled: true,
+    refunded: 1,
+    charged: 0,
+    owed: 0,
+    shortfall: 0,
+    late: false,
+  })
   expect(await remaining()).toBe(before)
   expect(await limiter.refund(taken)).toBe(4)
   expect(await remaining()).toBe(before + 4)

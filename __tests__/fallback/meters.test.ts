@@ -28,7 +28,9 @@ describe.each([failing(), knownDown()])('$name', (away) => {
         settled: true,
         refunded: { calls: 0, tokens: 0 },
         charged: { calls: 0, tokens: 0 },
+        owed: { calls: 0, tokens: 0 },
         shortfall: { calls: 0, tokens: 0 },
+        late: false,
       })
     }
   })

@@ -80,7 +80,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = open()
       const reservation = await limiter.reserve('a', 7)
       expect(reservation).toMatchObject({ allowed, decision: { status, source: 'none' } })
-      const settled = { settled: true, refunded: 0, charged: 0, shortfall: 0 }
+      const settled = { settled: true, refunded: 0, charged: 0, owed: 0, shortfall: 0, late: false }
       if (reservation.allowed) {
         expect(await reservation.renew('1h')).toMatchObject({ renewed: true })
         expect(await reservation.commit(9)).toEqual(settled)
@@ -251,11 +251,20 @@ describe.each(OUTAGES)('$name', (away) => {
         settled: true,
         refunded: 2,
         charged: 0,
+        owed: 0,
         shortfall: 0,
+        late: false,
       })
       expect(await remaining()).toBe(4)
       const other = await limiter.reserve('a', 1)
-      expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2, shortfall: 0 })
+      expect(other.allowed && (await other.commit(3))).toEqual({
+        settled: true,
+        refunded: 0,
+        charged: 2,
+        owed: 0,
+        shortfall: 0,
+        late: false,
+      })
       expect(await remaining()).toBe(1)
     })
   })

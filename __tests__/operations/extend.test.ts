@@ -44,7 +44,14 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     expect(await reservation.extend(1)).toMatchObject({ reason: 'refused', decision: { status: 'blocked' } })
     await limiter.unblock('a')
     expect([reservation.units, reservation.expiresAt]).toEqual([5, later])
-    expect(await reservation.commit(4)).toEqual({ settled: true, refunded: 1, charged: 0, shortfall: 0 })
+    expect(await reservation.commit(4)).toEqual({
+      settled: true,
+      refunded: 1,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect((await limiter.peek('a', 0)).remaining).toBe(6)
     expect(await reservation.extend(1)).toEqual({ extended: false, reason: 'settled-before' })
   })
@@ -68,8 +75,8 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     await backend.pass(70)
     expect(await reservation.extend(1)).toEqual({ extended: false, reason: 'expired' })
     expect(await reservation.renew()).toEqual({ renewed: false, reason: 'expired' })
-    expect(await reservation.commit(1)).toEqual({ settled: false, reason: 'expired' })
-    expect(await limiter.settle(reservation.id, 1)).toEqual({ settled: false, reason: 'expired' })
+    expect(await reservation.commit(1)).toMatchObject({ settled: true, refunded: 0, late: true })
+    expect(await limiter.settle(reservation.id, 1)).toEqual(BEFORE)
     expect((await limiter.peek('a', 0)).remaining).toBe(6)
   })
 
@@ -82,11 +89,11 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     const limiter = backend.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
     const remaining = async () => (await limiter.peek('a', 0)).remaining
     for (const [actual, settlement] of [
-      [0, { refunded: 6, charged: 0, shortfall: 0 }],
-      [1, { refunded: 5, charged: 0, shortfall: 0 }],
-      [6, { refunded: 0, charged: 0, shortfall: 0 }],
-      [8, { refunded: 0, charged: 2, shortfall: 0 }],
-      [13, { refunded: 0, charged: 4, shortfall: 3 }],
+      [0, { refunded: 6, charged: 0, owed: 0, shortfall: 0, late: false }],
+      [1, { refunded: 5, charged: 0, owed: 0, shortfall: 0, late: false }],
+      [6, { refunded: 0, charged: 0, owed: 0, shortfall: 0, late: false }],
+      [8, { refunded: 0, charged: 2, owed: 0, shortfall: 0, late: false }],
+      [13, { refunded: 0, charged: 7, owed: 3, shortfall: 0, late: false }],
     ] as const) {
       const reservation = reserved(await limiter.reserve('a', 3))
       await reservation.extend(2)
@@ -105,7 +112,14 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     const reservation = reserved(await limiter.reserve('a', 6))
     await backend.pass(300)
     expect(await reservation.extend(3)).toMatchObject({ extended: true, units: 9, decision: { remaining: 7 } })
-    expect(await reservation.commit(2)).toEqual({ settled: true, refunded: 3, charged: 0, shortfall: 0 })
+    expect(await reservation.commit(2)).toEqual({
+      settled: true,
+      refunded: 3,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect((await limiter.peek('a', 0)).remaining).toBe(10)
   })
 
@@ -130,7 +144,14 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
       expect(await reservation.extend(1)).toMatchObject({ extended: true })
     }
     expect(reservation.units).toBe(20)
-    expect(await reservation.cancel()).toEqual({ settled: true, refunded: 16, charged: 0, shortfall: 0 })
+    expect(await reservation.cancel()).toEqual({
+      settled: true,
+      refunded: 16,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
   })
 
   test('sixteen charges under eight policies, the most that a settlement names', async () => {
@@ -141,7 +162,14 @@ describe.each(BACKENDS)('extend: $name', (backend) => {
     for (let charge = 2; charge <= 16; charge++) {
       await reservation.extend(1)
     }
-    expect(await reservation.commit(4)).toEqual({ settled: true, refunded: 12, charged: 0, shortfall: 0 })
+    expect(await reservation.commit(4)).toEqual({
+      settled: true,
+      refunded: 12,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
   })
 
   test('calls on one reservation take effect in their order', async () => {
@@ -181,7 +209,14 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
     const reservation = reserved(await first.reserve('a', 4))
     const { id } = reservation
     expect(id).toMatch(/^[\w-]+$/)
-    expect(await second.settle(id, 1)).toEqual({ settled: true, refunded: 3, charged: 0, shortfall: 0 })
+    expect(await second.settle(id, 1)).toEqual({
+      settled: true,
+      refunded: 3,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await second.settle(id, 0)).toEqual(BEFORE)
     expect(await first.settle(id)).toEqual(BEFORE)
     expect(await reservation.commit(4)).toEqual(BEFORE)
@@ -208,9 +243,9 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
   test('an id that was read before an extension charges nothing twice, and refunds what it knows', async () => {
     const limiter = backend.limiter(HOURLY)
     for (const [actual, settlement, remaining] of [
-      [7, { refunded: 0, charged: 1, shortfall: 0 }, 3],
-      [5, { refunded: 1, charged: 0, shortfall: 0 }, 5],
-      [0, { refunded: 2, charged: 0, shortfall: 0 }, 6],
+      [7, { refunded: 0, charged: 1, owed: 0, shortfall: 0, late: false }, 3],
+      [5, { refunded: 1, charged: 0, owed: 0, shortfall: 0, late: false }, 5],
+      [0, { refunded: 2, charged: 0, owed: 0, shortfall: 0, late: false }, 6],
     ] as const) {
       await limiter.reset('a')
       const reservation = reserved(await limiter.reserve('a', 2))
@@ -225,7 +260,14 @@ describe.each(BACKENDS)('settle: $name', (backend) => {
   test('the default is the number of units of the id', async () => {
     const limiter = backend.limiter(HOURLY)
     const { id } = reserved(await limiter.reserve('a', 4))
-    expect(await limiter.settle(id)).toEqual({ settled: true, refunded: 0, charged: 0, shortfall: 0 })
+    expect(await limiter.settle(id)).toEqual({
+      settled: true,
+      refunded: 0,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
   })
 
   test('with tiers and any key', async () => {

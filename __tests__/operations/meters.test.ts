@@ -302,21 +302,25 @@ describe.each(BACKENDS)('refunds and reservations of policies with meters: $name
       settled: true,
       refunded: { calls: 0, tokens: 250, cents: 0 },
       charged: { calls: 0, tokens: 0, cents: 5 },
+      owed: { calls: 0, tokens: 0, cents: 0 },
       shortfall: { calls: 0, tokens: 0, cents: 0 },
+      late: false,
     })
     expect(await left(limiter)).toEqual([2, 850, 41])
     expect(reservation.allowed && (await reservation.commit())).toEqual({ settled: false, reason: 'settled-before' })
   })
 
-  test('settling charges what is left of a meter, and reports the shortfall', async () => {
+  test('settling charges what is left of a meter, and the rest is owed', async () => {
     const limiter = backend.limiter(POLICIES)
     const reservation = await limiter.reserve('a', { tokens: 400 })
     const id = reservation.allowed ? reservation.id : ''
     expect(await limiter.settle(id, { tokens: 1_100 })).toEqual({
       settled: true,
       refunded: { calls: 0, tokens: 0, cents: 0 },
-      charged: { calls: 0, tokens: 600, cents: 0 },
-      shortfall: { calls: 0, tokens: 100, cents: 0 },
+      charged: { calls: 0, tokens: 700, cents: 0 },
+      owed: { calls: 0, tokens: 100, cents: 0 },
+      shortfall: { calls: 0, tokens: 0, cents: 0 },
+      late: false,
     })
     expect(await left(limiter)).toEqual([2, 0, 50])
     expect(await limiter.settle(id)).toEqual({ settled: false, reason: 'settled-before' })
@@ -349,8 +353,12 @@ describe.each(BACKENDS)('refunds and reservations of policies with meters: $name
     const reservation = await limiter.reserve('a', { tokens: 40 }, { ttl: '1s' })
     await backend.pass(2_000)
     expect(reservation.allowed && (await reservation.commit({ tokens: 10 }))).toEqual({
-      settled: false,
-      reason: 'expired',
+      settled: true,
+      refunded: { tokens: 0 },
+      charged: { tokens: 0 },
+      owed: { tokens: 0 },
+      shortfall: { tokens: 0 },
+      late: true,
     })
     expect(await limiter.take('a', { cost: { tokens: 0 } })).toMatchObject({ remaining: 60 })
   })

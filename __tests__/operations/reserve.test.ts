@@ -41,14 +41,35 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     ]
     expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
     expect(first.units).toBe(4)
-    expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0, shortfall: 0 })
+    expect(await first.commit(1)).toEqual({
+      settled: true,
+      refunded: 3,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await remaining()).toBe(4)
-    expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0, shortfall: 0 })
+    expect(await second.commit()).toEqual({
+      settled: true,
+      refunded: 0,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await remaining()).toBe(4)
-    expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2, shortfall: 0 })
+    expect(await third.commit(5)).toEqual({
+      settled: true,
+      refunded: 0,
+      charged: 2,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await remaining()).toBe(2)
     const last = reserved(await limiter.reserve('a', 1))
-    expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1, shortfall: 7 })
+    expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 8, owed: 7, shortfall: 0, late: false })
     expect(await remaining()).toBe(0)
     for (const one of [first, second, third, last]) {
       expect(await one.commit(0)).toEqual(BEFORE)
@@ -83,7 +104,14 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
   test('cancel refunds all units', async () => {
     const limiter = plain()
     const reservation = reserved(await limiter.reserve('a', 10))
-    expect(await reservation.cancel()).toEqual({ settled: true, refunded: 10, charged: 0, shortfall: 0 })
+    expect(await reservation.cancel()).toEqual({
+      settled: true,
+      refunded: 10,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await reservation.commit(10)).toEqual(BEFORE)
     expect((await limiter.peek('a', 0)).remaining).toBe(10)
   })
@@ -95,7 +123,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     // It takes effect before later calls.
     const { remaining } = await limiter.take('a')
     expect(await Promise.all(settled)).toEqual([
-      { settled: true, refunded: 3, charged: 0, shortfall: 0 },
+      { settled: true, refunded: 3, charged: 0, owed: 0, shortfall: 0, late: false },
       BEFORE,
       BEFORE,
     ])
@@ -111,9 +139,8 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     ]
     expect(late.expiresAt - late.decision.at).toBeCloseTo(40, 2)
     await backend.pass(40)
-    const expired = { settled: false, reason: 'expired' }
-    expect(await late.cancel()).toEqual(expired)
-    expect(await late.commit(9)).toEqual(expired)
+    expect(await late.cancel()).toEqual({ settled: true, refunded: 0, charged: 0, owed: 0, shortfall: 0, late: true })
+    expect(await late.commit(9)).toEqual(BEFORE)
     expect((await limiter.peek('a', 0)).remaining).toBe(5)
     expect(await early.cancel()).toMatchObject({ refunded: 2 })
   })
@@ -127,7 +154,14 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     expect(renewal).toEqual({ renewed: true, expiresAt: reservation.expiresAt })
     expect(reservation.expiresAt).toBe(first + 30 + 300 - 80)
     await backend.pass(60)
-    expect(await reservation.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0, shortfall: 0 })
+    expect(await reservation.commit(1)).toEqual({
+      settled: true,
+      refunded: 3,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await reservation.renew()).toEqual({ renewed: false, reason: 'settled-before' })
     expect((await limiter.peek('a', 0)).remaining).toBe(9)
   })
@@ -142,7 +176,7 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     expect(reservation.expiresAt).toBe(first + 20)
     await backend.pass(100)
     expect(await reservation.renew('1h')).toEqual({ renewed: false, reason: 'expired' })
-    expect(await reservation.commit(0)).toEqual({ settled: false, reason: 'expired' })
+    expect(await reservation.commit(0)).toMatchObject({ settled: true, refunded: 0, late: true })
     expect((await limiter.peek('a', 0)).remaining).toBe(6)
   })
 
@@ -156,8 +190,8 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
     await backend.pass(500)
     expect((await limiter.take('a', 2)).remaining).toBe(8)
-    expect(await less.commit(1)).toEqual({ settled: true, refunded: 0, charged: 0, shortfall: 0 })
-    expect(await more.commit(7)).toEqual({ settled: true, refunded: 0, charged: 3, shortfall: 0 })
+    expect(await less.commit(1)).toEqual({ settled: true, refunded: 0, charged: 0, owed: 0, shortfall: 0, late: false })
+    expect(await more.commit(7)).toEqual({ settled: true, refunded: 0, charged: 3, owed: 0, shortfall: 0, late: false })
     expect((await limiter.peek('a', 0)).remaining).toBe(5)
   })
 
@@ -189,9 +223,16 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     const [less, more] = [reserved(await limiter.reserve('a', 3)), reserved(await limiter.reserve('a', 3))]
     expect((await limiter.reserve('a', 1)).decision.policy).toBe('short')
     await backend.pass(500)
-    expect(await less.commit(1)).toEqual({ settled: true, refunded: 2, charged: 0, shortfall: 0 })
+    expect(await less.commit(1)).toEqual({ settled: true, refunded: 2, charged: 0, owed: 0, shortfall: 0, late: false })
     expect(await remaining()).toEqual([6, 16, 5])
-    expect(await more.commit(20)).toEqual({ settled: true, refunded: 0, charged: 16, shortfall: 1 })
+    expect(await more.commit(20)).toEqual({
+      settled: true,
+      refunded: 0,
+      charged: 17,
+      owed: 9,
+      shortfall: 0,
+      late: false,
+    })
     expect(await remaining()).toEqual([0, 0, 0])
   })
 
@@ -220,7 +261,8 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     const limiter = plain()
     await limiter.override('a', { limit: 20 }, { ttl: '1h' })
     const reservation = reserved(await limiter.reserve('a', 12))
-    expect(await reservation.commit(30)).toMatchObject({ charged: 8 })
+    // The limiter's own numbers tell how many units may be owed.
+    expect(await reservation.commit(30)).toMatchObject({ charged: 18, owed: 10, shortfall: 0 })
   })
 
   test('its decision cannot be refunded as well', async () => {

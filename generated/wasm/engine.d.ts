@@ -104,6 +104,12 @@ export function response(): number;
 export function setBan(policies: number, count: number): void;
 
 /**
+ * Sets the most units that may be owed, by policy: `count` numbers in the scratch memory, negative for
+ * the default.
+ */
+export function setMaxOwed(count: number): void;
+
+/**
  * Starts a new list of policies.
  */
 export function startPolicySet(): void;
@@ -127,6 +133,7 @@ export interface InitOutput {
     readonly operands: () => number;
     readonly response: () => number;
     readonly setBan: (a: number, b: number) => void;
+    readonly setMaxOwed: (a: number) => void;
     readonly startPolicySet: () => void;
     readonly texts: () => number;
     readonly wasmmemorylimiter_close: (a: number) => void;

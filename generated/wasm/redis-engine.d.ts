@@ -219,6 +219,12 @@ export function scriptSource(): string;
 export function setBan(policies: number, count: number): void;
 
 /**
+ * Sets the most units that may be owed, by policy: `count` numbers in the scratch memory, negative for
+ * the default.
+ */
+export function setMaxOwed(count: number): void;
+
+/**
  * Starts a new list of policies.
  */
 export function startPolicySet(): void;
@@ -248,6 +254,7 @@ export interface InitOutput {
     readonly scriptDigest: () => [number, number];
     readonly scriptSource: () => [number, number];
     readonly setBan: (a: number, b: number) => void;
+    readonly setMaxOwed: (a: number) => void;
     readonly startPolicySet: () => void;
     readonly texts: () => number;
     readonly wasmflush_append: (a: number, b: number) => number;

@@ -37,8 +37,9 @@
 --       has a result
 -- 4     further doubles, call by call: the result of the operation, then for each outcome: the
 --       override and its end, if the code has OVERRIDDEN; the numbers of the state, if the code has
---       OTHER_NUMBERS; the end of the block, if the code has BLOCKED; the number of the ban's
---       length, if the code has BANNED
+--       OTHER_NUMBERS; the end of the block and the number of the ban's length or 0, if the
+--       code has BLOCKED; the owed units, the time of the latest payment, the units that an idle
+--       period pays and its length, if the code has OWED; the mark, if the code has MARKED
 -- 5...  one error text for each UNWRITTEN outcome
 --
 -- A call has one outcome for each of its policies. The result of SCHEDULE is 1 plus the microseconds

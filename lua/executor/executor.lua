@@ -33,9 +33,10 @@
 -- reset_at(key)        the time from which the key is fresh; concurrency lacks it
 -- rewritten            by key: the time from which the key was to be fresh, if `read` has rewritten
 --                      units of earlier calls
--- encode_state(key, cost, outcome)
+-- encode_state(key, cost, outcome, owed)
 --                      the state for the reply, and the numbers of the state if they differ from
---                      the policy's
+--                      the policy's. With `reports_limits`, the times for costs after `owed` units are
+--                      paid, at most for the capacity
 -- accepts_override(numbers)
 --                      whether the numbers of an override have the layout of the policy's. Without
 --                      this function all do.
@@ -122,7 +123,8 @@ local function record_outcome(context, group, executor, key, cost, outcome)
     context.has_ended[key] = nil
     executor.mark_rewrite(key)
   end
-  local state, other = executor.encode_state(key, cost, outcome)
+  local owed = metadata and metadata.owed or 0
+  local state, other = executor.encode_state(key, cost, outcome, owed)
   context.outcome_count, group.key_of_outcome[count] = count, key
   context.states[#context.states + 1] = state
   local code, details = outcome, other
@@ -134,11 +136,12 @@ local function record_outcome(context, group, executor, key, cost, outcome)
       executor.override_numbers .. struct.pack('>d', metadata.override_until) .. (other or '')
   end
   if metadata and metadata.blocked_until > context.now then
-    code, details = code + OUTCOME_BLOCKED, (details or '') .. struct.pack('>d', metadata.blocked_until)
-    local step = ban_step(context, metadata)
-    if step then
-      code, details = code + OUTCOME_BANNED, details .. struct.pack('>d', step)
-    end
+    local step = ban_step(context, metadata) or 0
+    code, details = code + OUTCOME_BLOCKED, (details or '') .. struct.pack('>dd', metadata.blocked_until, step)
+  end
+  if owed > 0 then
+    code, details = code + OUTCOME_OWED, (details or '')
+      .. struct.pack('>dddd', owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period)
   end
   if outcome == OUTCOME_ADMITTED and metadata and metadata.moved > 0 then
     code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', metadata.moved)
@@ -167,6 +170,7 @@ end
 -- `skip_refused`, a refused call is not counted, and is no strike. Returns whether the cost was
 -- charged.
 local function take(context, group, keys, cost, write_hold, skip_refused)
+  pay(context, group, keys)
   local executor_of, outcomes, admitted = group.executor_of, {}, true
   local may_strike = context.ban and not context.is_peek
   local costs = type(cost) == 'table' and cost

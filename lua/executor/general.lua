@@ -68,6 +68,7 @@ local function decide_group(context, at, key_offset, has_holds)
       if context.is_metered then
         operation = operation - OPERATION_METERED
       end
+      pay(context, group, keys)
       local first, units, details = context.outcome_count + 1
       at, units, details = operations[operation](group, keys, at, key_offset)
       if units then

@@ -5,16 +5,18 @@
 -- identifier followed by its units: a double, or one for each policy if they are by policy. Members
 -- with equal scores are sorted bytewise, so the second follows the first.
 --
+-- A hold can be settled for HOLD_LATE microseconds after its expiry.
+--
 -- All functions take the number of the set's key, and units as this text. On failure they return
 -- Redis's reply, or `false` if the key is not such a sorted set.
 local function new_holds(context)
   local MAX_DROPPED = 100
   local holds = {}
 
-  -- Adds a hold, and drops up to MAX_DROPPED expired members. Returns an error if that failed.
+  -- Adds a hold, and drops up to MAX_DROPPED members that can no longer be settled. Returns an error if that failed.
   function holds.add(key, id, units, expires_at)
     local name = KEYS[key]
-    local ended = redis.pcall('ZCOUNT', name, '-inf', context.now)
+    local ended = redis.pcall('ZCOUNT', name, '-inf', context.now - HOLD_LATE)
     if type(ended) ~= 'number' then
       return false
     end
@@ -27,14 +29,14 @@ local function new_holds(context)
     end
     local latest = redis.pcall('ZREVRANGE', name, '0', '0', 'WITHSCORES')[2]
     -- One more millisecond, because Redis's clock for expiry may be behind the script's.
-    local ttl = string.format('%.0f', math.ceil((tonumber(latest) - context.now) / 1000) + 1)
+    local ttl = string.format('%.0f', math.ceil((tonumber(latest) + HOLD_LATE - context.now) / 1000) + 1)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
-  -- Returns the expiry and the units of a hold, or nil if the hold has expired or does not exist, or if
-  -- its units do not have `size` bytes: a limiter with other policies may have charged them. Without
+  -- Returns the expiry and the units of a hold, or nil if the hold expired more than `lateness` ago (by
+  -- default 0) or does not exist, or if its units do not have `size` bytes: a limiter with other policies may have charged them. Without
   -- `size` they may have any number of bytes. The third result is `false` if the set cannot be read.
-  function holds.find(key, id, size)
+  function holds.find(key, id, size, lateness)
     local rank = redis.pcall('ZRANK', KEYS[key], id)
     if type(rank) == 'table' then
       return nil, nil, false
@@ -44,7 +46,7 @@ local function new_holds(context)
     end
     local found = redis.pcall('ZRANGE', KEYS[key], rank, rank + 1, 'WITHSCORES')
     local expires_at, record = tonumber(found[2]), found[3]
-    if expires_at > context.now and record and #record > #id and string.sub(record, 1, #id) == id then
+    if expires_at > context.now - (lateness or 0) and record and #record > #id and string.sub(record, 1, #id) == id then
       local units = string.sub(record, #id + 1)
       if #units % 8 == 0 and #units == (size or #units) then
         return expires_at, units, nil

@@ -1,5 +1,6 @@
 -- Key metadata: the end of a block, an override with its end, the strikes and bans of the key
--- (src/policy/ban.rs is the twin), and its mark (src/policy/mark.rs is the twin).
+-- (src/policy/ban.rs is the twin), its mark (src/policy/mark.rs is the twin), and its owed units
+-- (src/policy/owed.rs is the twin).
 --
 -- The metadata is stored after the state in the same value. A list has it in its newest element, a
 -- log in its newest member, a hash in a field. Layout:
@@ -11,20 +12,23 @@
 --                strike; times are in microseconds
 -- one byte       the number of doubles in the override
 -- doubles        the override: the first numbers of a policy
--- four doubles   only with a mark: how far units have moved, the least mark that is valid, the early
---                units of a window, and the end of the mark in microseconds
+-- four doubles   only with a mark or owed units: how far units have moved, the least mark that is
+--                valid, the early units of a window, and the end of the mark in microseconds
+-- four doubles   only with owed units: the units, the time of the latest payment, the units that an idle
+--                period pays, and the length of this period
 -- two bytes      the length of the metadata
 -- one byte       TAG
 --
 -- The metadata is at least VALUE_METADATA_MIN_SIZE bytes long, so that a state with metadata is longer than any
--- state alone. TAG is 'X', or 'Y' with a mark, so that neither `tonumber` nor Redis reads a value with metadata as a
--- number.
+-- state alone. TAG is 'X', 'Y' with a mark, or 'Z' with owed units, so that neither `tonumber` nor Redis reads a
+-- value with metadata as a number.
 
 local function empty_metadata()
   return {
     blocked_until = 0, override_until = 0, override_numbers = '',
     strikes = 0, window_end = 0, step = 0, banned_until = 0, forget_at = 0, excused_from = 0,
     moved = 0, valid_from = 0, early = 0, marked_until = 0,
+    owed = 0, owed_at = 0, owed_capacity = 0, owed_period = 0,
   }
 end
 
@@ -33,10 +37,24 @@ local function end_of(context, duration)
   return math.min(context.now + duration, 9007199254740991)
 end
 
+-- The time at which idle time has paid all owed units; 0 without any.
+local function end_of_owed(metadata)
+  if metadata.owed == 0 then
+    return 0
+  end
+  local periods = 1 + math.ceil(metadata.owed / metadata.owed_capacity)
+  return math.min(metadata.owed_at + periods * metadata.owed_period, 9007199254740991)
+end
+
+local function forget_owed(metadata)
+  metadata.owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period = 0, 0, 0, 0
+end
+
 -- The time from which metadata has no effect.
 local function end_of_metadata(metadata)
   return math.max(
-    metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at, metadata.marked_until
+    metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at, metadata.marked_until,
+    end_of_owed(metadata)
   )
 end
 
@@ -63,37 +81,48 @@ local function drop_ended(context, metadata)
   if metadata.window_end == 0 and metadata.forget_at == 0 then
     metadata.excused_from = 0
   end
+  if metadata.owed > 0 and end_of_owed(metadata) <= now then
+    has_ended = true
+    forget_owed(metadata)
+  end
   return has_ended
 end
 
 -- Splits a value into the state and its metadata; the metadata is nil if there is none.
 local function split_metadata(value)
-  local TAG, TAG_WITH_MARK, MIN_LENGTH, MARK_LENGTH = 88, 89, VALUE_METADATA_MIN_SIZE, 32
+  local TAG, TAG_WITH_OWED, MIN_LENGTH, PART_LENGTH = 88, 90, VALUE_METADATA_MIN_SIZE, 32
   local length = #value
   local tag = string.byte(value, length)
-  if length < MIN_LENGTH or (tag ~= TAG and tag ~= TAG_WITH_MARK) then
+  if length < MIN_LENGTH or tag < TAG or tag > TAG_WITH_OWED then
     return value
   end
   local size = struct.unpack('>I2', value, length - 2)
-  local mark_length = tag == TAG_WITH_MARK and MARK_LENGTH or 0
-  if size < MIN_LENGTH + mark_length or size > length then
+  local more_length = (tag - TAG) * PART_LENGTH
+  if size < MIN_LENGTH + more_length or size > length then
     return value
   end
   local metadata, count, at = empty_metadata(), nil, nil
   metadata.blocked_until, metadata.override_until, metadata.strikes, metadata.window_end, metadata.step,
     metadata.banned_until, metadata.forget_at, metadata.excused_from, count, at =
     struct.unpack('>ddddddddI1', value, length - size + 2)
-  if at + count * 8 + mark_length > length - 2 then
+  if at + count * 8 + more_length > length - 2 then
     return value
   end
-  if mark_length > 0 then
+  if tag > TAG then
     metadata.moved, metadata.valid_from, metadata.early, metadata.marked_until =
       struct.unpack('>dddd', value, at + count * 8)
+  end
+  if tag == TAG_WITH_OWED then
+    metadata.owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period =
+      struct.unpack('>dddd', value, at + count * 8 + PART_LENGTH)
   end
   for _, number in pairs(metadata) do
     if number ~= '' and not is_integer(number) then
       return value
     end
+  end
+  if metadata.owed > 0 and (metadata.owed_capacity == 0 or metadata.owed_period == 0) then
+    return value
   end
   metadata.override_numbers = string.sub(value, at, at + count * 8 - 1)
   return string.sub(value, 1, length - size), metadata
@@ -106,15 +135,21 @@ local function encode_metadata(context, key)
     return ''
   end
   drop_ended(context, metadata)
-  local override_numbers, tag, mark = metadata.override_numbers, 'X', ''
+  local override_numbers, tag, mark, owed = metadata.override_numbers, 'X', '', ''
   if metadata.marked_until > context.now then
     tag = 'Y'
+  end
+  if metadata.owed > 0 then
+    tag = 'Z'
+    owed = struct.pack('>dddd', metadata.owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period)
+  end
+  if tag ~= 'X' then
     mark = struct.pack('>dddd', metadata.moved, metadata.valid_from, metadata.early, metadata.marked_until)
   end
   local text = tag .. struct.pack(
     '>ddddddddI1', metadata.blocked_until, metadata.override_until, metadata.strikes, metadata.window_end,
     metadata.step, metadata.banned_until, metadata.forget_at, metadata.excused_from, #override_numbers / 8
-  ) .. override_numbers .. mark
+  ) .. override_numbers .. mark .. owed
   return text .. struct.pack('>I2', #text + 3) .. tag
 end
 

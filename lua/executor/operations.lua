@@ -16,22 +16,9 @@ local function new_operations(context)
     return metadata and metadata.blocked_until > context.now
   end
 
-  -- The largest cost up to `max_units` that `is_admitted` accepts. It must accept every cost below
-  -- one that it accepts.
-  local function largest_cost(max_units, is_admitted)
-    if max_units == 0 or is_admitted(max_units) then
-      return max_units
-    end
-    local low, high = 0, max_units
-    while high - low > 1 do
-      local middle = low + math.floor((high - low) / 2)
-      if is_admitted(middle) then
-        low = middle
-      else
-        high = middle
-      end
-    end
-    return low
+  local function owes(key)
+    local metadata = context.key_metadata[key]
+    return metadata and metadata.owed > 0
   end
 
   -- Calls a function with the executor of each key that can be read.
@@ -65,8 +52,10 @@ local function new_operations(context)
     return high * 4294967296 + low
   end
 
-  -- Records the status of the keys as outcomes.
+  -- Records the status of the keys as outcomes. Units that came back, or other numbers, may pay more of
+  -- the owed units before.
   local function report_status(group, keys)
+    pay(context, group, keys)
     for index = 1, #group.executors do
       local key = keys[index]
       if key > 0 then
@@ -102,27 +91,40 @@ local function new_operations(context)
     return after, granted
   end
 
-  -- Charges each policy as many units as remain, at most `units`. Returns the charges by policy.
-  local function charge_remaining(group, keys, units)
-    local charges = {}
+  -- Adds owed units to a key, at most as many as may be owed by the three doubles in the request.
+  -- Returns how many were added.
+  local function owe(executor, key, units, at)
+    local max, capacity, period = unpack_struct('>ddd', context.request, at)
+    local metadata = context.key_metadata[key] or empty_metadata()
+    local added = math.min(units, math.max(max - metadata.owed, 0))
+    if added > 0 then
+      metadata.owed, metadata.owed_at = metadata.owed + added, context.now
+      metadata.owed_capacity, metadata.owed_period = capacity, period
+      context.key_metadata[key] = metadata
+      executor.mark_rewrite(key)
+    end
+    return added
+  end
+
+  -- Charges each policy as many units as remain, at most `units`. The rest become owed. How many may be
+  -- owed is in the request, three doubles for each policy. Returns the charged units and those of them
+  -- that are owed, by policy.
+  local function charge_or_owe(group, keys, units, at)
+    local charges, owed = {}, {}
     for_each_executor(group, keys, function(executor, key, index)
-      local cost = largest_cost(units_of(units, index), function(cost)
-        return executor.outcome_of(key, cost) == OUTCOME_ADMITTED
-      end)
-      if cost > 0 then
-        executor.outcome_of(key, cost)
-        executor.charge(key, cost)
-        charges[index] = cost
-      end
+      local own_units = units_of(units, index)
+      local fitting = charge_fitting(executor, key, own_units)
+      owed[index] = owe(executor, key, own_units - fitting, at + 24 * (index - 1))
+      charges[index] = fitting + owed[index]
     end)
-    return charges
+    return charges, owed
   end
 
   operations[OPERATION_PENALIZE] = function(group, keys, at)
     local units, after = read_units(context, group, at)
-    local charges = charge_remaining(group, keys, units)
+    local charges = charge_or_owe(group, keys, units, after)
     report_status(group, keys)
-    return after, moved_units(group, charges)
+    return after + 24 * #group.executors, moved_units(group, charges)
   end
 
   operations[OPERATION_SCHEDULE] = function(group, keys, at)
@@ -137,7 +139,9 @@ local function new_operations(context)
         if own_cost > 0 and not executor.booking_functions and not group.is_stale and outcomes[index] ~= OUTCOME_UNREADABLE then
           outcomes[index] = OUTCOME_IMPOSSIBLE
         end
+        -- Owed units are paid first: a slot would be charged before them.
         is_possible = is_possible and outcomes[index] <= OUTCOME_REFUSED and not is_blocked(key)
+          and (own_cost == 0 or not owes(key))
         if is_possible and outcomes[index] == OUTCOME_REFUSED then
           slot = math.max(slot, executor.booking_functions().slot(key, own_cost))
         end
@@ -198,14 +202,14 @@ local function new_operations(context)
   end
 
   -- Reads the hold of an operation, whose units have `size` bytes, or any number without `size`. Returns
-  -- its key and identifier, its expiry and units as text if it has not expired, an error, and the position
-  -- after the identifier.
-  local function read_hold(group, at, key_offset, size)
+  -- its key and identifier, its expiry and units as text if it expired at most `lateness` ago, an error, and
+  -- the position after the identifier.
+  local function read_hold(group, at, key_offset, size, lateness)
     holds = holds or new_holds(context)
     local hold_number, id, after = unpack_struct('>I2c16', context.request, at)
     local hold_key, expires_at, units, failure = key_offset + hold_number, nil, nil, nil
     if hold_number > 0 and not group.is_stale then
-      expires_at, units, failure = holds.find(hold_key, id, size)
+      expires_at, units, failure = holds.find(hold_key, id, size, lateness)
     end
     return hold_key, id, expires_at, units, failure, after
   end
@@ -268,28 +272,29 @@ local function new_operations(context)
     return after_all, is_charged and charged_units(cost) or 0, is_charged and total or held
   end
 
-  -- Moves the units of a settled hold by policy: refunds a surplus, and charges a deficit. Returns the
-  -- moved units by policy.
-  local function settle_by_policy(group, keys, held, actual, at, count, charge_length)
+  -- Moves the units of a settled hold by policy: refunds a surplus unless it is late, and charges a
+  -- deficit. Returns the moved units and the owed ones by policy.
+  local function settle_by_policy(group, keys, held, actual, limits_at, at, count, charge_length, is_late)
     local deficits, surplus = {}, {}
     for index, own in ipairs(actual) do
       local own_held = unpack_struct('>d', held, 8 * index - 7)
-      deficits[index], surplus[index] = math.max(own - own_held, 0), math.max(own_held - own, 0)
+      deficits[index], surplus[index] = math.max(own - own_held, 0), is_late and 0 or math.max(own_held - own, 0)
     end
-    local moved = charge_remaining(group, keys, without_permits(group, deficits))
+    local moved, owed = charge_or_owe(group, keys, without_permits(group, deficits), limits_at)
     for index, refunded in pairs(refund_newest(context, group, keys, surplus, at, count, charge_length)) do
       moved[index] = refunded
     end
-    return moved
+    return moved, owed
   end
 
   operations[OPERATION_SETTLE] = function(group, keys, at, key_offset)
     local size = size_of_units(group)
-    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset, size)
+    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset, size, HOLD_LATE)
     local actual, count
     actual, after = read_units(context, group, after)
-    count, after = unpack_struct('>I1', context.request, after)
-    local first, moved, is_settled = context.outcome_count + 1, {}, expires_at ~= nil
+    local limits_at = after
+    count, after = unpack_struct('>I1', context.request, after + 24 * #group.executors)
+    local first, moved, owed, is_settled = context.outcome_count + 1, {}, {}, expires_at ~= nil
     for index = 1, #group.executors do
       local key = keys[index]
       is_settled = is_settled
@@ -300,14 +305,15 @@ local function new_operations(context)
       is_settled = failure == nil
     end
     local charge_length = size + 32 * #group.executors
+    local is_late = is_settled and expires_at <= context.now
     if is_settled and context.is_metered then
-      moved = settle_by_policy(group, keys, held, actual, after, count, charge_length)
+      moved, owed = settle_by_policy(group, keys, held, actual, limits_at, after, count, charge_length, is_late)
     elseif is_settled then
       local units = unpack_struct('>d', held)
-      if actual < units then
+      if actual > units then
+        moved, owed = charge_or_owe(group, keys, without_permits(group, actual - units), limits_at)
+      elseif not is_late then
         moved = refund_newest(context, group, keys, units - actual, after, count, charge_length)
-      else
-        moved = charge_remaining(group, keys, without_permits(group, actual - units))
       end
     end
     for_each_permit(group, keys, function(permits, key)
@@ -322,7 +328,9 @@ local function new_operations(context)
       fail_from(first, failure)
     end
     local most, by_policy = moved_units(group, moved)
+    local most_owed, owed_by_policy = moved_units(group, owed)
     return after + count * charge_length, most, by_policy .. (is_settled and held or string.rep('\0', size))
+      .. (context.is_metered and owed_by_policy or struct.pack('>d', most_owed)) .. struct.pack('>d', is_late and 1 or 0)
   end
 
   operations[OPERATION_RENEW] = function(group, keys, at, key_offset)
@@ -368,6 +376,7 @@ local function new_operations(context)
           metadata.blocked_until = 0
           metadata.strikes, metadata.window_end, metadata.step = 0, 0, 0
           metadata.banned_until, metadata.forget_at, metadata.excused_from = 0, 0, 0
+          forget_owed(metadata)
         end
         reset_key(context, group, index, key, metadata)
       end

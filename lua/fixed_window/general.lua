@@ -93,7 +93,7 @@ local function fixed_window(context, source, at)
 
   local function record_refused(key)
     local rest = limit - counts[key]
-    if counts_refused == 1 and rest > 0 then
+    if rest > 0 then
       add(key, rest)
     end
   end
@@ -154,7 +154,8 @@ local function fixed_window(context, source, at)
 
   return {
     after = after, is_string = true, is_stale = not new_end, dirty_keys = dirty_keys, write_modes = write_modes,
-    read = read, outcome_of = outcome_of, charge = charge, record_refused = record_refused, refund = refund,
+    read = read, outcome_of = outcome_of, charge = charge, refund = refund,
+    record_refused = counts_refused == 1 and record_refused or nil,
     ends_on_milliseconds = true, reset_at = reset_at, rewritten = rewritten, encode_state = encode_state, mark_rewrite = mark_rewrite,
     write = write_window,
   }

@@ -273,20 +273,23 @@ local function sliding_log(context, source, at)
     return min(time + windows[index], until_reset)
   end
 
-  local function encode_state(key, cost, outcome)
+  local function encode_state(key, cost, outcome, owed)
     local log, statuses, metadata = logs[key], {}, context.key_metadata[key]
     local is_blocked = metadata and metadata.blocked_until > context.now
     -- The call of a peek would be recorded, unless the key is blocked.
-    local more = context.is_peek and counts_refused and not is_blocked and cost or 0
+    local more = context.is_peek and counts_refused and not is_blocked and owed == 0 and cost or 0
+    -- The owed units are paid before the costs.
+    local is_unit, next_cost = cost == 1 and owed == 0, min(owed + 1, min_limit)
+    cost = min(owed + cost, min_limit)
     for index, limit in ipairs(limits) do
       if log then
         local used, retry_at, next_at = log.after - log.before[index], 0, 0
         if outcome == OUTCOME_REFUSED and used + cost > limit then
           retry_at = retry_time_of(key, log, index, cost, more)
         end
-        if used >= limit then
-          local is_retry = outcome == OUTCOME_REFUSED and cost == 1 and more == 0
-          next_at = is_retry and retry_at or retry_time_of(key, log, index, 1, 0)
+        if used + next_cost > limit then
+          local is_retry = outcome == OUTCOME_REFUSED and is_unit and more == 0
+          next_at = is_retry and retry_at or retry_time_of(key, log, index, next_cost, 0)
         end
         local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_of(log)) or 0
         statuses[index] = pack('>ddddd', limit, max(0, limit - used), retry_at, next_at, limit_reset_at)

@@ -107,12 +107,13 @@ local function sliding_window(context, source, at, layout)
     return math.min(expires_at(entry_end), reset_times[key])
   end
 
-  local function encode_state(key, cost, outcome)
+  local function encode_state(key, cost, outcome, owed)
     local remaining = used[key] and math.max(limit - used[key], 0) or 0
-    local retry = outcome == OUTCOME_REFUSED and retry_at(key, cost) or 0
+    -- The owed units are paid before the costs.
+    local retry = outcome == OUTCOME_REFUSED and retry_at(key, math.min(owed + cost, limit)) or 0
     local next_at = 0
     if used[key] and remaining == 0 then
-      next_at = outcome == OUTCOME_REFUSED and cost == 1 and retry or retry_at(key, 1)
+      next_at = outcome == OUTCOME_REFUSED and cost == 1 and retry or retry_at(key, math.min(owed + 1, limit))
     end
     return struct.pack('>ddddd', limit, remaining, retry, next_at, reset_times[key] or 0)
   end

@@ -25,8 +25,8 @@ export default {
   ],
   'differential: the end of a block loses a bit': [
     'src/redis/codec/reply.rs',
-    '[*detail] = self.numbers()?;',
-    '*detail = self.numbers::<1>()?[0] & !1;',
+    'let [blocked_until, ban_step] = block;',
+    'let [blocked_until, ban_step] = [block[0] & !1, block[1]];',
   ],
   'differential: a script that loses a part of a microsecond': [
     'lua/rate/take.lua',

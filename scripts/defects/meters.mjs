@@ -23,8 +23,8 @@ export default {
   ],
   'the script settles a deficit of one policy under all': [
     'lua/executor/operations.lua',
-    'largest_cost(units_of(units, index), function(cost)',
-    'largest_cost(type(units) == "table" and math.max(unpack(units)) or units, function(cost)',
+    'local own_units = units_of(units, index)\n      local fitting',
+    'local own_units = type(units) == "table" and math.max(unpack(units)) or units\n      local fitting',
   ],
   'the script refunds the units of the first policy': [
     'lua/executor/refunds.lua',

@@ -52,8 +52,8 @@ export default {
   'a peek at a blocked log counts the call': [
     [
       'lua/sliding_log/general.lua',
-      'local more = context.is_peek and counts_refused and not is_blocked and cost or 0',
-      'local more = context.is_peek and counts_refused and cost or 0',
+      'local more = context.is_peek and counts_refused and not is_blocked and owed == 0 and cost or 0',
+      'local more = context.is_peek and counts_refused and owed == 0 and cost or 0',
     ],
   ],
   "a retry beyond the end of a key's own numbers": [

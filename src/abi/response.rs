@@ -30,9 +30,9 @@ const LIMIT_LENGTH: usize = 6;
 /// for a key that is not blocked.
 const BLOCK_LENGTH: usize = 2;
 
-/// The doubles of a hold: its units. (Units by policy need more, and have the space of scheduled
-/// reservations.)
-const HELD_LENGTH: usize = 1;
+/// The doubles of a hold: its units, and after a settlement the owed ones and whether the hold had
+/// expired. (Units by policy need more, and have the space of scheduled reservations.)
+const HELD_LENGTH: usize = 3;
 
 /// The doubles of a response with reports of `limits` limits.
 pub(crate) const fn length_of(limits: usize) -> usize {

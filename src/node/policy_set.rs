@@ -51,6 +51,13 @@ impl NativePolicySet {
         Ok(Self { inner: self.inner().with_ban(rule), is_named: true })
     }
 
+    /// These policies with the most units that may be owed, by policy; a negative number for the default.
+    #[napi(catch_unwind, ts_args_type = "maxOwed: readonly number[]")]
+    pub fn with_max_owed(&self, max_owed: Vec<f64>) -> Self {
+        let max_owed = max_owed.into_iter().map(|most| (most >= 0.0).then(|| whole(most)));
+        Self { inner: self.inner().with_max_owed(max_owed.collect()), is_named: self.is_named }
+    }
+
     /// Policies by name. `keyDimensions` has the number of each policy's key dimension. Throws if the
     /// policies cannot decide together.
     #[napi(

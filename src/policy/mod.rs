@@ -6,6 +6,7 @@ pub mod execute;
 pub mod mark;
 pub mod multi_policy;
 pub mod operation;
+pub mod owed;
 pub mod policy_set;
 pub mod units;
 pub mod variants;

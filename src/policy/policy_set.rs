@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm as _;
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
+use crate::policy::owed::OwedLimit;
 use crate::policy::units::Units;
 use crate::short_list::ShortList;
 
@@ -38,6 +39,8 @@ pub struct PolicySet {
     named: Box<[NamedPolicy]>,
     key_dimensions: usize,
     ban: Option<Arc<BanRule>>,
+    /// The most units that may be owed, by policy, where it is set.
+    max_owed: Box<[Option<u64>]>,
 }
 
 /// One of a limiter's policies.
@@ -88,7 +91,7 @@ impl PolicySet {
     #[must_use]
     pub fn single(policy: Policy) -> Self {
         let named = NamedPolicy { name: "default".into(), policy, key_dimension: 0 };
-        Self { named: Box::new([named]), key_dimensions: 1, ban: None }
+        Self { named: Box::new([named]), key_dimensions: 1, ban: None, max_owed: Box::default() }
     }
 
     /// Several policies by name.
@@ -118,13 +121,35 @@ impl PolicySet {
         if !(0..key_dimensions).all(has_policy) {
             return Err(InvalidPolicySet("must count by each key dimension"));
         }
-        Ok(Self { named: named.into(), key_dimensions, ban: None })
+        Ok(Self { named: named.into(), key_dimensions, ban: None, max_owed: Box::default() })
     }
 
     /// These policies with a rule for bans.
     #[must_use]
     pub fn with_ban(self, rule: BanRule) -> Self {
         Self { ban: Some(Arc::new(rule)), ..self }
+    }
+
+    /// These policies with the most units that may be owed, by policy.
+    #[must_use]
+    pub fn with_max_owed(self, max_owed: Vec<Option<u64>>) -> Self {
+        Self { max_owed: max_owed.into(), ..self }
+    }
+
+    /// How many units a settlement may leave owed under the policy of this number. By default its
+    /// capacity.
+    pub(crate) fn owed_limit(&self, number: usize) -> OwedLimit {
+        let policy = &self.named[number].policy;
+        policy.owed_limit(self.max_owed(number).unwrap_or_else(|| policy.capacity()))
+    }
+
+    /// How many units a penalty may leave owed under the policy of this number. By default none.
+    pub(crate) fn owed_penalty_limit(&self, number: usize) -> OwedLimit {
+        self.named[number].policy.owed_limit(self.max_owed(number).unwrap_or(0))
+    }
+
+    fn max_owed(&self, number: usize) -> Option<u64> {
+        self.max_owed.get(number).copied().flatten()
     }
 
     /// The rule for bans.

@@ -23,11 +23,20 @@ struct PolicyBuilder {
     overrides: Vec<Option<Arc<Policy>>>,
     /// The rule for bans of a limiter.
     ban: Option<BanRule>,
+    /// The most units that may be owed, by policy of a limiter, where it is set.
+    max_owed: Vec<Option<u64>>,
 }
 
 thread_local! {
     static BUILDER: RefCell<PolicyBuilder> =
-        const { RefCell::new(PolicyBuilder { policies: Vec::new(), overrides: Vec::new(), ban: None }) };
+        const {
+            RefCell::new(PolicyBuilder {
+                policies: Vec::new(),
+                overrides: Vec::new(),
+                ban: None,
+                max_owed: Vec::new(),
+            })
+        };
 }
 
 /// Starts a new list of policies.
@@ -37,6 +46,7 @@ pub fn start() {
         builder.policies.clear();
         builder.overrides.clear();
         builder.ban = None;
+        builder.max_owed.clear();
     });
 }
 
@@ -62,6 +72,17 @@ pub fn set_ban(policies: u32, count: usize) {
     });
 }
 
+/// Sets the most units that may be owed, by policy: `count` numbers in the scratch memory, negative for
+/// the default.
+#[wasm_bindgen(js_name = setMaxOwed)]
+pub fn set_max_owed(count: usize) {
+    with_scratch(|scratch| {
+        let numbers = scratch.arguments(count).iter();
+        let max_owed = numbers.map(|&most| (most >= 0.0).then(|| whole(most))).collect();
+        BUILDER.with_borrow_mut(|builder| builder.max_owed = max_owed);
+    });
+}
+
 /// Adds an override for the next policy: the policy in the scratch memory, or none.
 #[wasm_bindgen(js_name = addOverride)]
 pub fn add_override(kind: u32, count: usize, zone: u32) {
@@ -78,8 +99,10 @@ pub fn check() -> bool {
 
 /// Takes the added policies as a policy set.
 pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
-    let (mut policies, ban) = BUILDER
-        .with_borrow_mut(|builder| (std::mem::take(&mut builder.policies), builder.ban.take()));
+    let (mut policies, ban, max_owed) = BUILDER.with_borrow_mut(|builder| {
+        let max_owed = std::mem::take(&mut builder.max_owed);
+        (std::mem::take(&mut builder.policies), builder.ban.take(), max_owed)
+    });
     let policies = match policies.pop() {
         Some(named) if is_single => PolicySet::single(named.policy),
         last => {
@@ -87,6 +110,7 @@ pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
             PolicySet::multi(policies)?
         }
     };
+    let policies = policies.with_max_owed(max_owed);
     Ok(match ban {
         Some(rule) => policies.with_ban(rule),
         None => policies,

@@ -6,6 +6,7 @@ import type {
   RenewOperation,
   SettleOperation,
 } from '../backends/operation.js'
+import { HOLD_TIMES } from '../backends/protocol.js'
 import { isNone, sumOf, type Units } from '../backends/units.js'
 import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
@@ -60,8 +61,10 @@ export type Reservation<N extends string = string, M extends string = never> =
       /** When it ends: epoch milliseconds by the deciding clock. `renew` and `extend` move it. */
       readonly expiresAt: number
       /**
-       * Settles the reservation: refunds surplus units as `refund` does, or charges missing ones as `penalize`
-       * does. Only the first settlement has an effect, so it may be repeated after an unknown outcome.
+       * Settles the reservation: refunds surplus units as `refund` does, or charges missing ones. Missing units that do
+       * not fit are owed, up to `maxOwed` of the policy: later calls wait until they are paid. Up to an hour after
+       * `expiresAt` missing units are charged, too, and surplus units count as spent. Only the first settlement has an
+       * effect, so it may be repeated after an unknown outcome.
        *
        * Rejects with `INVALID_COST`, and with the errors of every call on the store.
        *
@@ -150,15 +153,25 @@ export type Settlement<M extends string = never> =
       readonly settled: true
       /** The units refunded: under several policies the most under one of them. */
       readonly refunded: UnitsBy<M>
-      /** The units charged in addition: under several policies the most under one of them. */
+      /** The units charged in addition, with the owed ones: under several policies the most under one of them. */
       readonly charged: UnitsBy<M>
-      /** The units that were used and could not be charged, because no policy had them left. */
+      /**
+       * How many of the `charged` units did not fit and are owed: later calls wait until they are paid. Under several
+       * policies the most under one of them.
+       */
+      readonly owed: UnitsBy<M>
+      /** The units that were used and are neither charged nor owed: they exceed `maxOwed`. */
       readonly shortfall: UnitsBy<M>
+      /** Whether the reservation had expired: then its surplus units count as spent. */
+      readonly late: boolean
     }
   | {
       /** This call changed nothing. */
       readonly settled: false
-      /** `'expired'`: too late, the units count as spent. `'settled-before'`: settled earlier, or the key was reset. */
+      /**
+       * `'expired'`: more than an hour too late, the units count as spent. `'settled-before'`: settled earlier, or the
+       * key was reset.
+       */
       readonly reason: 'expired' | 'settled-before'
     }
 
@@ -210,6 +223,8 @@ export async function settleReservation(
     decision,
     units,
     held,
+    owed = 0,
+    isLate: late = false,
     moved = [],
   } = await call({
     kind: 'settle',
@@ -221,16 +236,17 @@ export async function settleReservation(
     charges,
   })
   if (held === undefined || isNone(held)) {
-    return { settled: false, reason: reasonAt(decision, expiresAtUs) }
+    return { settled: false, reason: reasonAt(decision, expiresAtUs + HOLD_TIMES.late) }
   }
   if (typeof used !== 'number') {
-    return meteredSettlement(meters as MeterSet, used, held as readonly number[], moved, source === 'none')
+    const units = { held: held as readonly number[], owed: owed as readonly number[], moved }
+    return { ...meteredSettlement(meters as MeterSet, used, units, source === 'none'), late }
   }
   const plainHeld = held as number
   const [refunded, charged] = used < plainHeld ? [units, 0] : [0, units]
   // Without a store nothing was charged, and nothing is lacking.
   const shortfall = source === 'none' ? 0 : Math.max(0, used - plainHeld - charged)
-  return { settled: true, refunded, charged, shortfall }
+  return { settled: true, refunded, charged, owed: owed as number, shortfall, late }
 }
 
 function actualUnitsOf(meters: MeterSet | undefined, actual: unknown, held: Units): Units {
@@ -239,14 +255,20 @@ function actualUnitsOf(meters: MeterSet | undefined, actual: unknown, held: Unit
     : someUnitsOf(meters as MeterSet, 'actual', actual, held)
 }
 
-/** @param moved - The units that were refunded or charged, by policy. */
+interface MeteredUnits {
+  readonly held: readonly number[]
+  readonly owed: readonly number[]
+  /** The units that were refunded or charged. */
+  readonly moved: readonly number[]
+}
+
+/** The units of a settlement by meter, from those by policy. */
 function meteredSettlement(
   meters: MeterSet,
   used: readonly number[],
-  held: readonly number[],
-  moved: readonly number[],
+  { held, owed, moved }: MeteredUnits,
   isUncounted: boolean,
-): Settlement {
+): Omit<Extract<Settlement, { settled: true }>, 'late'> {
   const surplus = used.map((units, policy) => units - (held[policy] as number))
   const charged = surplus.map((units, policy) => (units > 0 ? (moved[policy] ?? 0) : 0))
   const by = (units: readonly number[]) => mostByMeter(meters, units) as never
@@ -254,6 +276,7 @@ function meteredSettlement(
     settled: true,
     refunded: by(surplus.map((units, policy) => (units < 0 ? (moved[policy] ?? 0) : 0))),
     charged: by(charged),
+    owed: by(used.map((_, policy) => owed[policy] ?? 0)),
     shortfall: by(surplus.map((units, policy) => (isUncounted ? 0 : Math.max(0, units - (charged[policy] as number))))),
   }
 }

@@ -34,6 +34,10 @@ interface PendingWait extends Linked<PendingWait> {
   readonly resolve: (decision: WaitedOrRefused) => void
   readonly reject: (error: unknown) => void
   readonly onAbort: () => void
+  /** When it began, by the clock of the waits. */
+  readonly startedAt: number
+  /** Until the units that the key owes are paid. */
+  timer?: PlatformTimer | undefined
   /** The queue in which it waits, once its slot is scheduled. */
   queueName?: string
   hasEnded: boolean
@@ -65,19 +69,24 @@ export class ScheduledWaits {
     return new Promise((resolve, reject) => {
       const { signal } = call
       const onAbort = (): void => this.#reject(wait, abortError(signal as AbortSignalLike, 'unknown'))
-      const wait: PendingWait = { call, resolve, reject, onAbort, hasEnded: false }
+      const startedAt = this.#time.now()
+      const wait: PendingWait = { call, resolve, reject, onAbort, startedAt, hasEnded: false }
       this.#pending.add(wait)
       if (signal !== undefined) {
         addAbortListener(signal, onAbort)
       }
-      // An async function turns a thrown error into a rejection.
-      const schedule = async () => currentBackend().schedule(keys, call.cost, call.maxWaitMs * 1_000)
-      const scheduled = schedule().then(
-        (reservation) => this.#onScheduled(wait, currentBackend, keys, reservation),
-        (error) => this.#reject(wait, error),
-      )
-      this.#track(scheduled)
+      this.#schedule(wait, currentBackend, keys, call.maxWaitMs)
     })
+  }
+
+  #schedule(wait: PendingWait, currentBackend: () => LimiterBackend, keys: Keys, maxWaitMs: number): void {
+    // An async function turns a thrown error into a rejection.
+    const schedule = async () => currentBackend().schedule(keys, wait.call.cost, maxWaitMs * 1_000)
+    const scheduled = schedule().then(
+      (reservation) => this.#onScheduled(wait, currentBackend, keys, reservation),
+      (error) => this.#reject(wait, error),
+    )
+    this.#track(scheduled)
   }
 
   /** Rejects all waits. Resolves when their slots have been cancelled, if there are any. */
@@ -103,15 +112,22 @@ export class ScheduledWaits {
     { decision, waitUs, charges }: ScheduledReservation,
   ): void {
     const { call } = wait
-    const answer: WaitedOrRefused = { ...decision, waitedMs: waitUs / 1_000 }
+    const elapsedMs = wait.timer === undefined ? 0 : this.#time.now() - wait.startedAt
+    const answer: WaitedOrRefused = { ...decision, waitedMs: elapsedMs + waitUs / 1_000 }
     withUnits(answer, currentBackend().origin, keys, call.cost)
-    const until = this.#time.now() + answer.waitedMs
+    const until = this.#time.now() + waitUs / 1_000
     const name = waitUs > 0 ? JSON.stringify([keys.keys, keys.tag, call.tier, call.cost]) : ''
     const slot: Slot = { answer, until, name, currentBackend, keys, charges, sequence: this.#responseCount++ }
     if (wait.hasEnded) {
       this.#abandon(slot)
     } else if (!answer.allowed) {
-      if (call.resolvesRefusal) {
+      const leftMs = Math.floor(call.maxWaitMs - elapsedMs)
+      if (isOwing(answer, leftMs)) {
+        wait.timer = this.#time.setTimeout(() => {
+          const leftMs = Math.max(0, Math.floor(call.maxWaitMs - (this.#time.now() - wait.startedAt)))
+          this.#schedule(wait, currentBackend, keys, leftMs)
+        }, answer.retryAfterMs)
+      } else if (call.resolvesRefusal) {
         this.#resolve(wait, answer)
       } else {
         this.#reject(wait, waitTooLongError(answer, call))
@@ -181,6 +197,7 @@ export class ScheduledWaits {
 
   #end(wait: PendingWait): void {
     wait.hasEnded = true
+    this.#time.clearTimeout(wait.timer)
     if (wait.call.signal !== undefined) {
       removeAbortListener(wait.call.signal, wait.onAbort)
     }
@@ -237,6 +254,19 @@ export class ScheduledWaits {
     const tracked = promise.finally(() => this.#inFlight.delete(tracked))
     this.#inFlight.add(tracked)
   }
+}
+
+/**
+ * Whether a call got no slot because its key owes units, which are paid in time: any other slot that is near enough is
+ * scheduled.
+ */
+function isOwing(
+  answer: WaitedOrRefused,
+  leftMs: number,
+): answer is Extract<WaitedOrRefused, { allowed: false }> & {
+  readonly retryAfterMs: number
+} {
+  return answer.status === 'refused' && answer.source !== 'none' && answer.retryAfterMs <= leftMs
 }
 
 /**

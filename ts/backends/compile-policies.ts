@@ -7,8 +7,8 @@ import { POLICY_KINDS } from './protocol.js'
 
 /** Compiles a policy set. @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly. */
 export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePolicySet {
-  const compiled = compilePolicies(engine, policySet)
   const { policies, ban } = policySet
+  const compiled = withMaxOwed(compilePolicies(engine, policySet), policies)
   if (ban === undefined) {
     return compiled
   }
@@ -18,6 +18,14 @@ export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePo
   const target = per === undefined ? 0 : policies.findIndex(({ policy }) => policy.per === per) + 1
   const numbers = [target, after, withinUs, forgetUs, ...lengthsUs]
   return translated('INVALID_OPTION', 'ban', () => compiled.withBan(bits, numbers))
+}
+
+/** The compiled policies with how many units may be owed. */
+function withMaxOwed(compiled: EnginePolicySet, policies: readonly PolicyEntry[]): EnginePolicySet {
+  if (policies.every(({ policy }) => policy.maxOwed === undefined)) {
+    return compiled
+  }
+  return compiled.withMaxOwed(policies.map(({ policy }) => policy.maxOwed ?? -1))
 }
 
 function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {

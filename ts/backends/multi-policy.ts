@@ -18,8 +18,8 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.j
  * reset after, capacity, next after. If the code has
  * {@link BLOCKED_OFFSET}, two doubles follow for each limit: the number of the ban's length or 0, and the
  * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
- * follow. If the units of an operation were by policy, those that it moved and those of its hold follow,
- * one for each policy.
+ * follow; after a settlement also the owed units, and 1 if it was late. If the units of an operation were
+ * by policy, those that it moved, those of its hold and the owed ones follow, one for each policy.
  */
 const LIMIT_LENGTH = 6
 
@@ -30,7 +30,7 @@ export function responseLengthOf(limits: number): number {
 
 const BLOCK_LENGTH = 2
 
-const HELD_LENGTH = 1
+const HELD_LENGTH = 3
 
 /** Added to the code of a decision with several limits. */
 const MULTI_LIMIT_OFFSET = 8
@@ -121,10 +121,11 @@ export function operationResultAt(
   const limitLength = LIMIT_LENGTH + (isBlocked ? BLOCK_LENGTH : 0)
   const heldAt = start + (responses[start + 2] as number) + names.length * limitLength
   const units = responses[start + 4] as number
-  const held = responses[heldAt] as number
-  return metered === undefined
-    ? { decision, units, held }
-    : { decision, units, ...unitsByPolicyAt(responses, heldAt, metered) }
+  if (metered !== undefined) {
+    return { decision, units, ...unitsByPolicyAt(responses, heldAt, metered) }
+  }
+  const [held, owed] = [responses[heldAt] as number, responses[heldAt + 1] as number]
+  return { decision, units, held, owed, isLate: responses[heldAt + 2] === 1 }
 }
 
 /** The kind of an operation whose units are by policy, and the number of policies. */
@@ -138,14 +139,19 @@ function unitsByPolicyAt(
   responses: Float64Array,
   start: number,
   { kind, policies }: MeteredKind,
-): Pick<OperationResult, 'moved' | 'held'> {
+): Pick<OperationResult, 'moved' | 'held' | 'owed' | 'isLate'> {
   const at = (place: number) => [...responses.subarray(place, place + policies)]
   switch (kind) {
     case 'penalize':
     case 'refund':
       return { moved: at(start) }
     case 'settle':
-      return { moved: at(start), held: at(start + policies) }
+      return {
+        moved: at(start),
+        held: at(start + policies),
+        owed: at(start + 2 * policies),
+        isLate: responses[start + 3 * policies] === 1,
+      }
     case 'extend':
       return { held: at(start) }
     default:

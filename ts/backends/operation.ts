@@ -222,6 +222,10 @@ export interface OperationResult {
   readonly moved?: readonly number[]
   /** The units of the hold: after `extend`, before `settle`; 0 without a hold. */
   readonly held?: Units
+  /** After `settle`: the charged units that are owed. */
+  readonly owed?: Units
+  /** After `settle`: whether the hold had expired. */
+  readonly isLate?: boolean
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
   /** When a fallback decided an `acquire`, by {@link Engine.elapsedMs}: perhaps long after the call was made. */

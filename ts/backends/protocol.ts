@@ -50,6 +50,11 @@ export const FAILURE_CODES = {
   noCapacity: -13,
 } as const
 
+/** Holds of reservations. */
+export const HOLD_TIMES = {
+  late: 3600000000,
+} as const
+
 /** The kinds of policies: an algorithm with a layout of its states, and its tag in the names of keys. */
 export const POLICY_KINDS = {
   gcra: { kind: 0, tag: 'gcra', algorithm: 'gcra' },

@@ -9,6 +9,7 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
     ours: ['period', 'window', 'every'],
     theirs: ['duration', 'windowMs', 'windowSize', 'interval', 'intervalMs', 'timeWindow', 'within'],
   },
+  { ours: ['maxOwed'], theirs: ['debt', 'maxDebt', 'overdraft', 'maxOverdraft', 'overage', 'maxOverage'] },
   { ours: ['burst'], theirs: ['maxBurst', 'burstCapacity', 'bucketSize', 'capacity'] },
   { ours: ['refill', 'leak'], theirs: ['refillRate', 'leakRate', 'rate', 'tokensPerInterval', 'refillAmount'] },
   { ours: ['timeZone'], theirs: ['tz', 'zone'] },

@@ -23,7 +23,7 @@ export interface ConcurrencyPolicy {
  * const limiter = new RateLimiter(concurrency(options))
  */
 export interface ConcurrencyOptions<S extends string = string, M extends string = string, D extends number = number>
-  extends CountOptions<S, M, D> {
+  extends Omit<CountOptions<S, M, D>, 'maxOwed'> {
   /** Units at a time: a whole number from 1 to 1,000,000,000. */
   readonly limit: number
   /**

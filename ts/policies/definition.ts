@@ -70,7 +70,9 @@ export function policyOptions<const Name extends string>(
   required: readonly Name[],
   others: readonly Name[] = [],
   example = required.join(', '),
-): { readonly [Option in Name | 'per' | 'meter' | 'defaultCost']?: unknown } {
+): { readonly [Option in Name | 'per' | 'meter' | 'defaultCost' | 'maxOwed']?: unknown } {
   checkCount(length, 1, `${where} takes an object of options`, `write ${where}({ ${example} })`)
-  return optionsOf('INVALID_POLICY', where, options, [...required, ...others, 'per', 'meter', 'defaultCost'])
+  // Permits are released, and not paid, so nothing is owed under concurrency.
+  const owed = where === 'concurrency' ? [] : (['maxOwed'] as const)
+  return optionsOf('INVALID_POLICY', where, options, [...required, ...others, 'per', 'meter', 'defaultCost', ...owed])
 }

@@ -5,7 +5,7 @@ import { type Keyed, type PerOption, perOf } from './key-dimension.js'
 /** The meter of policies without one: they count calls. */
 export const CALLS = 'calls'
 
-/** The options that every policy has: its key dimension, and its meter with a default cost. */
+/** The options that every policy has: its key dimension, its meter with a default cost, and what may be owed. */
 export interface CountOptions<S extends string = string, M extends string = string, D extends number = number>
   extends PerOption<S> {
   /**
@@ -19,6 +19,12 @@ export interface CountOptions<S extends string = string, M extends string = stri
    * `'calls'`. Default: each call must name the meter.
    */
   readonly defaultCost?: D
+  /**
+   * The most units that a key may owe under this policy: units that were used although they did not fit. A settlement of
+   * a reservation charges what fits; the rest is owed, and later calls wait until it is paid. What exceeds `maxOwed` is a
+   * `shortfall`. A whole number from 0. Default: the largest cost of a call; for `penalize`, 0.
+   */
+  readonly maxOwed?: number
 }
 
 /** The options of {@link CountOptions} as a policy keeps them: absent if they were not given. */
@@ -26,20 +32,30 @@ interface CountData {
   readonly per?: string
   readonly meter?: string
   readonly defaultCost?: number
+  readonly maxOwed?: number
 }
 
 /** What the policy of the function `where` counts, and by which key. */
 export function countOf(
   where: string,
-  given: { readonly per?: unknown; readonly meter?: unknown; readonly defaultCost?: unknown },
+  given: {
+    readonly per?: unknown
+    readonly meter?: unknown
+    readonly defaultCost?: unknown
+    readonly maxOwed?: unknown
+  },
 ): CountData {
-  const { per, meter, defaultCost } = given
+  const { per, meter, defaultCost, maxOwed } = given
+  const others = {
+    ...perOf(where, per),
+    ...(maxOwed !== undefined && { maxOwed: wholeNumber('INVALID_POLICY', `${where}: maxOwed`, maxOwed, 0) }),
+  }
   if (meter === undefined && defaultCost === undefined) {
-    return perOf(where, per)
+    return others
   }
   const name = meter === undefined ? CALLS : nameOf(`${where}: meter`, meter, 'INVALID_POLICY')
   if (defaultCost === undefined) {
-    return { ...perOf(where, per), meter: name }
+    return { ...others, meter: name }
   }
   if (name === CALLS) {
     const rule =
@@ -47,7 +63,7 @@ export function countOf(
     throw new TollgateError('INVALID_POLICY', `${where}: defaultCost ${rule}`)
   }
   const cost = wholeNumber('INVALID_POLICY', `${where}: defaultCost`, defaultCost, 0)
-  return { ...perOf(where, per), meter: name, defaultCost: cost }
+  return { ...others, meter: name, defaultCost: cost }
 }
 
 /** The type of a policy of type `P` that was made with a `per`, a `meter` and a `defaultCost` of these types. */

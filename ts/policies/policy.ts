@@ -34,7 +34,7 @@ export type Policy = (
   | SlidingLogPolicy
   | SlidingWindowPolicy
   | TokenBucketPolicy
-) & { readonly per?: string; readonly meter?: string; readonly defaultCost?: number }
+) & { readonly per?: string; readonly meter?: string; readonly defaultCost?: number; readonly maxOwed?: number }
 
 export const ALGORITHMS: {
   readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>

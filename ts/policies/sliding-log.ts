@@ -149,6 +149,7 @@ function policyOfLimits(options: {
   readonly per?: unknown
   readonly meter?: unknown
   readonly defaultCost?: unknown
+  readonly maxOwed?: unknown
 }): SlidingLogLimitsPolicy {
   const limits = limitsOf(options.limits)
   const policy = {

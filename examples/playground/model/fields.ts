@@ -25,9 +25,9 @@ export interface FieldTree {
   readonly [name: string]: FormField | FieldTree
 }
 
-/** A field for each option of a function, except `per` and `defaultCost`: the traffic has one key and all costs. */
+/** A field for each option of a function, except those of keys, costs and settlements: the traffic has one key and all costs. */
 export type FieldsFor<O> = {
-  readonly [Name in keyof O as Exclude<Name, 'per' | 'defaultCost'>]-?: FieldFor<NonNullable<O[Name]>>
+  readonly [Name in keyof O as Exclude<Name, 'per' | 'defaultCost' | 'maxOwed'>]-?: FieldFor<NonNullable<O[Name]>>
 }
 
 // The type of an option that needs a type argument is `never`.

@@ -12,14 +12,12 @@ use crate::key::Key;
 use crate::memory::shard::Shard;
 use crate::memory::{KeyRef, MemoryStore, locked};
 use crate::policy::State;
+use crate::policy::execute::holds::MAX_HOLDS;
 use crate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::sync::MutexGuard;
 use crate::time::Micros;
-
-/// The most open holds of a key.
-const MAX_HOLDS: usize = 10_000;
 
 /// The reason for which an operation was not executed. Nothing has been changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +68,8 @@ struct PolicyKey<'a> {
     claimed: bool,
     /// Whether the metadata may have strikes.
     may_strike: bool,
+    /// Whether the metadata may have owed units.
+    may_owe: bool,
     working: Option<WorkingState>,
 }
 
@@ -120,6 +120,7 @@ impl<'a> MultiKeyDecision<'a> {
                 metadata,
                 claimed: false,
                 may_strike: false,
+                may_owe: false,
                 working: None,
             })
         };
@@ -158,6 +159,7 @@ impl<'a> MultiKeyDecision<'a> {
             }
         }
         self.claim_for_strikes(operation);
+        self.claim_for_owed(operation);
         self.take_out_states();
         let executed = self.execute_on_states(operation);
         self.put_back();
@@ -227,6 +229,23 @@ impl<'a> MultiKeyDecision<'a> {
         }
     }
 
+    /// Claims capacity for the metadata of keys that an operation may leave owing. A key without capacity
+    /// owes nothing.
+    fn claim_for_owed(&mut self, operation: &Operation) {
+        let policies = self.policies;
+        for number in 0..self.policy_keys.len() {
+            let limit = match operation {
+                Operation::Settle { .. } => policies.owed_limit(number),
+                Operation::Penalize { .. } => policies.owed_penalty_limit(number),
+                _ => return,
+            };
+            let may_owe = limit.max > 0 && self.claim_for(number);
+            if let Some(policy_key) = &mut self.policy_keys[number] {
+                policy_key.may_owe = may_owe;
+            }
+        }
+    }
+
     /// Takes the states out of their entries.
     fn take_out_states(&mut self) {
         for (policy_key, named) in self.policy_keys.iter_mut().zip(self.policies.named()) {
@@ -252,11 +271,14 @@ impl<'a> MultiKeyDecision<'a> {
         let mut parts = Vec::with_capacity(self.policy_keys.len());
         for policy_key in &mut self.policy_keys {
             parts.push(match policy_key {
-                Some(PolicyKey { working: Some(working), metadata, may_strike, .. }) => {
+                Some(PolicyKey {
+                    working: Some(working), metadata, may_strike, may_owe, ..
+                }) => {
                     // The units of other keys must not ban this one.
                     let is_shared = working.is_shared();
                     let may_strike = *may_strike && !is_shared;
-                    Some(KeyEntry { state: &mut working.state, metadata, may_strike, is_shared })
+                    let (state, may_owe) = (&mut working.state, *may_owe);
+                    Some(KeyEntry { state, metadata, may_strike, may_owe, is_shared })
                 }
                 _ => None,
             });

@@ -29,7 +29,7 @@ pub struct Execution {
 }
 
 /// Units that few operations report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MoreUnits {
     /// For [`Operation::Penalize`], [`Operation::Refund`] and [`Operation::Settle`] with units by
     /// policy: the units that were charged or refunded under each policy.
@@ -37,13 +37,27 @@ pub struct MoreUnits {
     /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
     /// before it; 0 without a hold.
     pub held: Option<Units>,
+    /// For [`Operation::Settle`]: what else a settlement tells.
+    pub settled: Option<SettledUnits>,
+}
+
+/// What a settlement tells beside the moved units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledUnits {
+    /// The charged units that are owed: under all policies the most under one of them, or by policy.
+    pub owed: Units,
+    /// Whether the hold had expired.
+    pub is_late: bool,
 }
 
 impl MoreUnits {
-    /// All numbers: the moved ones, then those of the hold.
+    /// All numbers: the moved ones, those of the hold, the owed ones, and 1 if the hold had expired.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         let held = self.held.iter().flat_map(Units::numbers);
-        self.moved.iter().flatten().chain(held).copied()
+        let settled = self.settled.iter();
+        let settled = settled
+            .flat_map(|one| one.owed.numbers().iter().copied().chain([u64::from(one.is_late)]));
+        self.moved.iter().flatten().chain(held).copied().chain(settled)
     }
 }
 
@@ -57,14 +71,25 @@ impl Execution {
 
     /// The result with further units.
     pub(crate) fn with_units(self, moved: Option<Box<[u64]>>, held: Option<Units>) -> Self {
-        let has_more = moved.is_some() || held.is_some();
-        Self { more_units: has_more.then(|| Box::new(MoreUnits { moved, held })), ..self }
+        self.with_more(MoreUnits { moved, held, settled: None })
+    }
+
+    /// The result with further units, if there are any.
+    pub(crate) fn with_more(self, more: MoreUnits) -> Self {
+        let has_more = more.moved.is_some() || more.held.is_some();
+        Self { more_units: has_more.then(|| Box::new(more)), ..self }
     }
 
     /// See [`MoreUnits::moved`].
     #[must_use]
     pub fn moved(&self) -> Option<&[u64]> {
         self.more_units.as_ref()?.moved.as_deref()
+    }
+
+    /// See [`MoreUnits::settled`].
+    #[must_use]
+    pub fn settled(&self) -> Option<&SettledUnits> {
+        self.more_units.as_ref()?.settled.as_ref()
     }
 
     /// See [`MoreUnits::held`].

@@ -4,12 +4,18 @@
 //! its reservation has charged in total, so a caller that does not know of an extension neither
 //! charges units twice nor refunds more than was reserved.
 
-use super::{Execution, MovedUnits, PolicyEntry, charge_remaining, refund_charge, take};
+use super::owed::{Charged, charge_or_owe};
+use super::{Execution, MovedUnits, PolicyEntry, refund_charge, take};
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId, NewHold};
 use crate::policy::policy_set::PolicySet;
 use crate::policy::units::Units;
+use crate::protocol::hold;
 use crate::time::{Micros, end_of};
+
+/// How long after its end a hold can still be settled: its missing units are charged, and surplus
+/// units count as spent.
+pub const LATE: Micros = hold::LATE;
 
 /// A reservation that has not been settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +24,7 @@ pub struct Hold {
     pub id: HoldId,
     /// The units that were charged.
     pub units: Units,
-    /// From this time on it cannot be settled.
+    /// From this time on it cannot be extended or renewed. It can be settled for another [`LATE`].
     pub expires_at: Micros,
 }
 
@@ -78,8 +84,19 @@ pub(super) fn renew(
     true
 }
 
-/// See [`Operation::Settle`](crate::policy::operation::Operation::Settle). Returns the units that
-/// were moved, and those of the hold; `None` without a hold.
+/// A hold that has been settled.
+pub(super) struct Settled {
+    /// The units that were refunded or charged.
+    pub(super) moved: MovedUnits,
+    /// The charged units that are owed.
+    pub(super) owed: MovedUnits,
+    /// The units of the hold.
+    pub(super) held: Units,
+    /// Whether it had expired.
+    pub(super) is_late: bool,
+}
+
+/// See [`Operation::Settle`](crate::policy::operation::Operation::Settle). `None` without a hold.
 pub(super) fn settle(
     policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
@@ -87,20 +104,24 @@ pub(super) fn settle(
     id: HoldId,
     actual: &Units,
     charges: &[Charge],
-) -> Option<(MovedUnits, Units)> {
-    let Hold { units, .. } = find_like(entries, now, id, actual)?;
+) -> Option<Settled> {
+    let Hold { units: held, expires_at, .. } =
+        find_like(entries, now.saturating_sub(LATE), id, actual)?;
+    let is_late = expires_at <= now;
     remove(entries, id);
-    let deficit = policies.without_permits(&actual.minus(&units));
-    let mut moved = MovedUnits::default();
+    let deficit = policies.without_permits(&actual.minus(&held));
+    let mut charged = Charged::default();
     if !deficit.is_zero() {
-        moved = charge_remaining(entries, now, &deficit);
+        charged = charge_or_owe(entries, now, &deficit, |number| policies.owed_limit(number));
     }
-    for entry in entries {
+    let Charged { mut moved, owed } = charged;
+    // The units of a reservation that has expired count as spent.
+    for entry in entries.iter_mut().filter(|_| !is_late) {
         let number = entry.number;
-        let surplus = units.of(number).saturating_sub(actual.of(number));
+        let surplus = held.of(number).saturating_sub(actual.of(number));
         moved.add(number, refund_newest(entry, now, surplus, charges));
     }
-    Some((moved, units))
+    Some(Settled { moved, owed, held, is_late })
 }
 
 /// Refunds units of several charges under one policy, of the latest ones first.
@@ -129,6 +150,14 @@ impl Hold {
     /// The hold with a later end, if it is later.
     fn until(self, end: Micros) -> Self {
         Self { expires_at: self.expires_at.max(end), ..self }
+    }
+}
+
+impl Settled {
+    /// The result without a hold.
+    pub(super) fn none(actual: &Units) -> Self {
+        let none = MovedUnits::default();
+        Self { moved: none, owed: none, held: actual.none(), is_late: false }
     }
 }
 
@@ -161,17 +190,22 @@ fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {
     }
 }
 
+/// The most holds of a key: they are in memory, and searched in order.
+pub const MAX_HOLDS: usize = 10_000;
+
 /// The most expired holds that are dropped at a time.
 const MAX_DROPPED: usize = 50;
 
-/// Adds a hold, or replaces that with its identifier, and drops those that have expired: the earliest
-/// first, up to [`MAX_DROPPED`]. A clock that steps back may bring back the others.
+/// Adds a hold, or replaces that with its identifier, and drops those that can no longer be settled: the
+/// earliest first, up to [`MAX_DROPPED`]. A clock that steps back may bring back the others. A key with
+/// [`MAX_HOLDS`] holds drops those that have expired, too.
 fn put(entries: &mut [PolicyEntry<'_, '_>], now: Micros, hold: Hold) {
     if let Some(holds) = holds(entries) {
         holds.retain(|other| other.id != hold.id);
+        let until = if holds.len() < MAX_HOLDS { now.saturating_sub(LATE) } else { now };
         let mut expired: Vec<_> = holds
             .iter()
-            .filter(|other| other.expires_at <= now)
+            .filter(|other| other.expires_at <= until)
             .map(|other| (other.expires_at, other.id))
             .collect();
         expired.sort_unstable();

@@ -1,14 +1,15 @@
-//! The block, the override, the bans and the holds of a key.
+//! The block, the override, the bans, the owed units and the holds of a key.
 
 use std::sync::Arc;
 
 use crate::policy::Policy;
 use crate::policy::ban::BanRecord;
-use crate::policy::execute::holds::Hold;
-use crate::time::Micros;
+use crate::policy::execute::holds::{Hold, LATE};
+use crate::policy::owed::Owed;
+use crate::time::{Micros, end_of};
 
-/// The block, the override and the bans of a key under one policy. A key that has only these is
-/// fresh.
+/// The block, the override, the bans and the owed units of a key under one policy. A key that has only
+/// these is fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyMetadata {
     /// The end of the block; any time up to now if there is none.
@@ -17,6 +18,8 @@ pub struct KeyMetadata {
     pub numbers: Option<Override>,
     /// The strikes and the bans.
     pub bans: BanRecord,
+    /// The units that the key owes.
+    pub owed: Owed,
     /// The holds of reservations, if it is the key of the first policy. Some may have expired.
     pub holds: Vec<Hold>,
 }
@@ -35,8 +38,9 @@ impl KeyMetadata {
     #[must_use]
     pub fn end(&self) -> Micros {
         let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
-        let holds_until = self.holds.iter().map(|hold| hold.expires_at).max().unwrap_or(0);
-        override_until.max(self.blocked_until).max(self.bans.end()).max(holds_until)
+        let holds_until = self.holds.iter().map(|hold| end_of(hold.expires_at, LATE)).max();
+        let ends = [override_until, self.blocked_until, self.bans.end(), self.owed.end()];
+        ends.into_iter().chain(holds_until).max().unwrap_or(0)
     }
 
     /// Drops what has ended, but for holds: those are dropped by later holds of the key.
@@ -46,6 +50,9 @@ impl KeyMetadata {
         }
         self.numbers.take_if(|numbers| numbers.until <= now);
         self.bans.drop_ended(now);
+        if self.owed.end() <= now {
+            self.owed = Owed::default();
+        }
     }
 
     /// Whether there is nothing to store.

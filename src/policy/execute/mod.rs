@@ -33,6 +33,7 @@ use crate::algorithm::{
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, permit_of};
+use crate::policy::owed::Owed;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::policy::{Policy, State};
@@ -42,12 +43,14 @@ mod execution;
 pub mod holds;
 mod metadata;
 mod moved_units;
+mod owed;
 mod permits;
 mod scheduled;
 
-use moved_units::{MovedUnits, charge_remaining, refund_charge};
+use moved_units::{MovedUnits, refund_charge};
+use owed::charge_or_owe;
 
-pub use execution::{Execution, MoreUnits};
+pub use execution::{Execution, MoreUnits, SettledUnits};
 pub use metadata::{KeyMetadata, Override};
 
 /// The state and metadata of a key under one policy, to change in place.
@@ -59,6 +62,8 @@ pub struct KeyEntry<'a> {
     pub metadata: &'a mut KeyMetadata,
     /// Whether refusals may be strikes. A store may lack the capacity, or the state may be shared.
     pub may_strike: bool,
+    /// Whether units may be owed. A store may lack the capacity.
+    pub may_owe: bool,
     /// Whether the state also counts the units of other keys. Then nothing is refunded.
     pub is_shared: bool,
 }
@@ -78,12 +83,13 @@ pub fn execute(
 ) -> Execution {
     let mut entries = entries(policies, parts);
     if !matches!(operation, Operation::Peek { .. }) {
-        for PolicyEntry { part, .. } in &mut entries {
-            part.metadata.drop_ended(now);
-            part.state.drop_ended_mark(now);
+        for entry in &mut entries {
+            entry.part.metadata.drop_ended(now);
+            entry.part.state.drop_ended_mark(now);
+            entry.pay(now);
         }
     }
-    let (mut held, mut moved) = (None, None);
+    let mut more = MoreUnits::default();
     let units = match operation {
         Operation::Take { cost } => {
             return take(policies, &mut entries, now, cost, policies.ban());
@@ -97,23 +103,21 @@ pub fn execute(
                 return execution;
             }
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            held = Some(cost.none());
+            more.held = Some(cost.none());
             0
         }
         Operation::TakeUpTo { units } => return take_up_to(policies, &mut entries, now, *units),
         Operation::Peek { cost } => {
-            set_cost(&mut entries, cost);
-            return Execution::new(peek(policies, &entries, now), 0);
+            let response = peek_as_paid(policies, &mut entries, now, cost);
+            return Execution::new(response, 0);
         }
         Operation::Settle { hold, actual, charges } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
             let settled = holds::settle(policies, &mut entries, now, *hold, actual, charges);
-            let (refunded, units) =
-                settled.unwrap_or_else(|| (MovedUnits::default(), actual.none()));
             permits::release(&mut entries, now, permit_of(hold));
-            held = Some(units);
-            moved = refunded.by_policy(policies, actual);
-            refunded.most()
+            let (units, settled) = settled_units(policies, settled, actual);
+            more = settled;
+            units
         }
         Operation::Acquire { cost, request, hold } => {
             return permits::acquire(policies, &mut entries, now, cost, (*request, *hold));
@@ -137,8 +141,9 @@ pub fn execute(
             }
         }
         Operation::Penalize { units } => {
-            let charged = charge_remaining(&mut entries, now, units);
-            moved = charged.by_policy(policies, units);
+            let limit_of = |number| policies.owed_penalty_limit(number);
+            let charged = charge_or_owe(&mut entries, now, units, limit_of).moved;
+            more.moved = charged.by_policy(policies, units);
             charged.most()
         }
         Operation::Refund { units, taken } => {
@@ -147,7 +152,7 @@ pub fn execute(
                 let units = units.of(entry.number);
                 refunded.add(entry.number, refund_charge(entry, now, units, taken));
             }
-            moved = refunded.by_policy(policies, units);
+            more.moved = refunded.by_policy(policies, units);
             refunded.most()
         }
         Operation::Schedule { cost, max_wait } => {
@@ -160,6 +165,7 @@ pub fn execute(
                 *part.state = own.reset(part.state, now);
                 part.metadata.blocked_until = 0;
                 part.metadata.bans = BanRecord::default();
+                part.metadata.owed = Owed::default();
                 part.metadata.holds.clear();
             }
             0
@@ -192,7 +198,30 @@ pub fn execute(
             0
         }
     };
-    Execution::new(peek(policies, &entries, now), units).with_units(moved, held)
+    // Units that came back, or other numbers, may pay more of the owed units.
+    entries.iter_mut().for_each(|entry| entry.pay(now));
+    Execution::new(peek(policies, &entries, now), units).with_more(more)
+}
+
+/// The units of a settlement: the most under one policy, and what else it tells. `None` is one without a
+/// hold.
+fn settled_units(
+    policies: &PolicySet,
+    settled: Option<holds::Settled>,
+    actual: &Units,
+) -> (u64, MoreUnits) {
+    let settled = settled.unwrap_or_else(|| holds::Settled::none(actual));
+    let holds::Settled { moved, owed, held, is_late } = settled;
+    let owed = match actual {
+        Units::Same(_) => owed.most().into(),
+        Units::ByPolicy(_) => actual.with_numbers(|number| owed.of(number)),
+    };
+    let more = MoreUnits {
+        moved: moved.by_policy(policies, actual),
+        held: Some(held),
+        settled: Some(SettledUnits { owed, is_late }),
+    };
+    (moved.most(), more)
 }
 
 /// A policy and its key.
@@ -280,7 +309,9 @@ impl PolicyEntry<'_, '_> {
 
     fn outcome_by(&self, state: &State, now: Micros, outcome: Outcome) -> PolicyOutcome {
         let cost = self.cost;
+        let owed = self.part.metadata.owed;
         let statuses = match (self.policy(now), state, self.request) {
+            (policy, ..) if owed.units > 0 => owed.statuses(policy, state, now, cost, outcome),
             (Policy::Concurrency(own), State::Permits(permits), Some(request)) => {
                 let status = own.status_for(permits, now, cost, outcome, request.id);
                 LimitStatuses::from_iter([status])
@@ -424,11 +455,44 @@ fn take_up_to(
     Execution::new(response, if is_charged { cost } else { 0 })
 }
 
+/// The response to a peek. It pays owed units in a copy.
+fn peek_as_paid(
+    policies: &PolicySet,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: &Units,
+) -> Response {
+    set_cost(entries, cost);
+    if entries.iter().all(|entry| entry.part.metadata.owed.units == 0) {
+        return peek(policies, entries, now);
+    }
+    let copy =
+        |entry: &PolicyEntry<'_, '_>| (entry.part.state.clone(), entry.part.metadata.clone());
+    let mut copies: Vec<_> = entries.iter().map(copy).collect();
+    let mut parts = Vec::new();
+    for (entry, (state, metadata)) in entries.iter().zip(&mut copies) {
+        let is_shared = entry.part.is_shared;
+        parts.push(KeyEntry { state, metadata, may_strike: false, may_owe: false, is_shared });
+    }
+    let paid = entries.iter().zip(&mut parts).map(|(entry, part)| {
+        let PolicyEntry { number, own, cost, .. } = *entry;
+        if part.metadata.owed.units > 0 {
+            part.state.drop_ended_mark(now);
+        }
+        let mut entry = PolicyEntry { number, own, part, cost, request: None };
+        entry.pay(now);
+        entry
+    });
+    let paid: Vec<_> = paid.collect();
+    peek(policies, &paid, now)
+}
+
 fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> Response {
     let mut takes_last = false;
     let mut outcome_of = |entry: &PolicyEntry<'_, '_>| {
         let (policy, state) = (entry.policy(now), &*entry.part.state);
-        if entry.is_blocked(now) && policy.counts_refused() {
+        let is_uncounted = entry.is_blocked(now) && policy.counts_refused();
+        if is_uncounted || entry.part.metadata.owed.units > 0 {
             // A blocked call is not counted, but `preview` would count it.
             let mut normalized = state.clone();
             policy.normalize(&mut normalized, now);

@@ -15,6 +15,11 @@ impl MovedUnits {
         self.0[policy] += units;
     }
 
+    /// The units under a policy.
+    pub(super) fn of(&self, policy: usize) -> u64 {
+        self.0[policy]
+    }
+
     /// The most under one policy.
     pub(super) fn most(&self) -> u64 {
         self.0.into_iter().max().unwrap_or(0)
@@ -24,26 +29,6 @@ impl MovedUnits {
     pub(super) fn by_policy(&self, policies: &PolicySet, units: &Units) -> Option<Box<[u64]>> {
         units.is_by_policy().then(|| self.0[..policies.named().len()].into())
     }
-}
-
-/// Charges each policy as many units as it has left, at most `units`.
-pub(super) fn charge_remaining(
-    entries: &mut [PolicyEntry<'_, '_>],
-    now: Micros,
-    units: &Units,
-) -> MovedUnits {
-    let mut charged = MovedUnits::default();
-    for entry in entries {
-        let units = units.of(entry.number);
-        entry.prepare(now, units);
-        let most = entry.remaining(now).min(units);
-        // A cost of 0 would only repair the state, which has been done.
-        if most > 0 {
-            entry.charge(now, most);
-        }
-        charged.add(entry.number, most);
-    }
-    charged
 }
 
 /// Refunds units of one charge under one policy.

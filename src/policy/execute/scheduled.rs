@@ -61,7 +61,11 @@ pub(crate) fn schedule(
 ) -> Execution {
     set_cost(entries, cost);
     entries.iter_mut().for_each(|entry| entry.prepare(now, entry.cost));
-    let may = !cost.is_zero() && entries.iter().all(|entry| !entry.is_blocked(now));
+    // Owed units are paid first: a slot would be charged before them.
+    let is_free = |entry: &PolicyEntry<'_, '_>| {
+        !entry.is_blocked(now) && (entry.cost == 0 || entry.part.metadata.owed.units == 0)
+    };
+    let may = !cost.is_zero() && entries.iter().all(is_free);
     let slot_of = |entry: &mut PolicyEntry<'_, '_>| match entry.cost {
         0 => Some(now),
         cost => entry.slot(now, cost),

@@ -38,6 +38,7 @@ impl TestKey {
                 state,
                 metadata: extras,
                 may_strike: true,
+                may_owe: true,
                 is_shared: false,
             })
         };
@@ -336,14 +337,22 @@ fn what_a_reservation_lacked_is_charged_as_far_as_it_fits() {
 }
 
 #[test]
-fn from_its_end_on_a_hold_cannot_be_settled_extended_or_renewed() {
+fn from_its_end_on_a_hold_is_not_extended_or_renewed_and_its_surplus_is_spent() {
     let mut kept = burst_and_daily();
     kept.execute(0, &reserve(3, SECOND / 4));
     let before = kept.states.clone();
     let renew = Operation::Renew { hold: [1; 16], lasting: SECOND };
-    for operation in [settle(0, &[3]), settle(4, &[3]), extend(1, SECOND), renew.clone()] {
+    for operation in [extend(1, SECOND), renew.clone()] {
         assert_eq!(kept.execute(SECOND / 4, &operation).units, 0);
     }
+    let late = kept.clone().execute(SECOND / 4, &settle(1, &[3]));
+    let told = SettledUnits { owed: 0.into(), is_late: true };
+    assert_eq!((moved(&late), late.settled()), ((0, Some(3)), Some(&told)));
+    // Nothing is known of it afterwards.
+    let end = SECOND / 4 + holds::LATE;
+    assert_eq!(moved(&kept.clone().execute(end, &settle(9, &[3]))), (0, Some(0)));
+    let late = kept.clone().execute(end - 1, &settle(9, &[3]));
+    assert_eq!((moved(&late), late.settled().unwrap().is_late), ((6, Some(3)), true));
     assert_eq!(kept.states, before);
     assert_eq!(kept.execute(SECOND / 4 - 1, &renew).units, 1);
     assert_eq!(moved(&kept.execute(SECOND, &settle(0, &[3]))), (3, Some(3)));
@@ -358,7 +367,9 @@ fn an_extension_is_a_take_under_the_same_hold() {
     let refused = kept.execute(0, &extend(2, 90 * SECOND));
     assert_eq!(moved(&refused), (0, Some(3)), "a refusal changes nothing");
     assert_eq!(refused.response.decision.status, Status::Refused);
-    assert_eq!(moved(&kept.execute(5 * SECOND, &settle(0, &[2, 1]))), (0, Some(0)));
+    let mut late = kept.clone();
+    assert_eq!(moved(&late.execute(5 * SECOND, &settle(0, &[2, 1]))), (0, Some(3)));
+    assert_eq!(moved(&late.execute(5 * SECOND, &settle(0, &[2, 1]))), (0, Some(0)), "once");
     assert_eq!(moved(&kept.execute(5 * SECOND - 1, &settle(0, &[2, 1]))), (3, Some(3)));
 }
 

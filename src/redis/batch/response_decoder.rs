@@ -4,9 +4,10 @@ use crate::algorithm::{
     Algorithm as _, Outcome, Preview, RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
 use crate::policy::decision;
-use crate::policy::execute::Execution;
+use crate::policy::execute::{Execution, MoreUnits, SettledUnits};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
+use crate::policy::owed::Owed;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::policy::{Policy, State};
@@ -68,6 +69,7 @@ fn decode_single_take(
             state: ReplyState::State(state),
             policy_override: None,
             blocked_until: 0,
+            owed: Owed { units: 0, .. },
             mark: 0,
             outcome,
             ..
@@ -116,6 +118,13 @@ fn decode_operation(
         }
         _ => None,
     };
+    let settled = match operation {
+        Operation::Settle { actual: units, .. } => {
+            let owed = decode_units(policies, reply, units)?;
+            Some(SettledUnits { owed, is_late: reply.numbers::<1>()? == [1] })
+        }
+        _ => None,
+    };
     let (one_unit, own);
     let cost = match operation {
         // If nothing was granted, report what a one-unit take would report.
@@ -137,7 +146,7 @@ fn decode_operation(
         }
         None => decode_peek(policies, numbers, reply, &Units::NONE)?,
     };
-    Ok(Execution::new(response, units).with_units(moved, held))
+    Ok(Execution::new(response, units).with_more(MoreUnits { moved, held, settled }))
 }
 
 /// Decodes as many numbers of units as an operation has.
@@ -207,7 +216,11 @@ fn decode_peek(
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
     let preview = |policy: &Policy, entry: PolicyReply, now, cost| {
-        let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
+        if entry.owed.units > 0 {
+            return to_owed_peek(policy, entry, now, cost);
+        }
+        let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark, .. } =
+            entry;
         let (by, changes_at) = in_force(policy, policy_override.as_ref());
         let mut preview = match state {
             ReplyState::State(state) => by.preview(&state, now, cost),
@@ -256,14 +269,34 @@ fn each_policy(
 
 /// The outcome of a policy, computed from the state after the call.
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
-    let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark } = entry;
+    let PolicyReply { outcome, state, policy_override, blocked_until, ban_step, owed, mark } =
+        entry;
     let (by, changes_at) = in_force(policy, policy_override.as_ref());
+    let is_listed = matches!(state, ReplyState::Statuses(_));
     let mut statuses = match state {
+        ReplyState::State(state) if owed.units > 0 => owed.statuses(by, &state, now, cost, outcome),
         ReplyState::State(state) => by.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
+    if is_listed && owed.units > 0 {
+        owed.delay(by, &mut statuses, cost, outcome);
+    }
     statuses.iter_mut().for_each(|status| status.mark = mark);
     PolicyOutcome { cost, outcome, blocked_until, ban_step, changes_at, statuses }
+}
+
+/// The outcome of a policy for a peek at a key that owes units: that of a call which is not counted.
+fn to_owed_peek(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
+    let (by, _) = in_force(policy, entry.policy_override.as_ref());
+    let (outcome, state) = match entry.state {
+        ReplyState::State(mut state) => {
+            by.normalize(&mut state, now);
+            (by.outcome(&state, now, cost), ReplyState::State(state))
+        }
+        statuses @ ReplyState::Statuses(_) => (entry.outcome, statuses),
+    };
+    let mark = if outcome == Outcome::Admitted { entry.mark } else { 0 };
+    to_policy_outcome(policy, PolicyReply { outcome, state, mark, ..entry }, now, cost)
 }
 
 /// The policy in force, and the end of the override if it is one.

@@ -4,6 +4,7 @@
 use super::doubles;
 use crate::policy::ban::BanRecord;
 use crate::policy::mark::Mark;
+use crate::policy::owed::Owed;
 use crate::protocol::value::METADATA_MIN_SIZE;
 use crate::time::Micros;
 
@@ -12,7 +13,10 @@ const TAG: u8 = b'X';
 /// The tag of metadata with a mark.
 const TAG_WITH_MARK: u8 = b'Y';
 
-/// A block, an override and bans.
+/// The tag of metadata with a mark, which may be empty, and owed units.
+const TAG_WITH_OWED: u8 = b'Z';
+
+/// A block, an override, bans and owed units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredMetadata {
     /// The end of the block, in epoch microseconds; 0 if there is none.
@@ -25,6 +29,8 @@ pub struct StoredMetadata {
     pub bans: BanRecord,
     /// The mark.
     pub mark: Mark,
+    /// The owed units.
+    pub owed: Owed,
 }
 
 pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
@@ -34,7 +40,7 @@ pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
 fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     let (rest, [high, low, tag]) = value.split_last_chunk()?;
     let size = usize::from(u16::from_be_bytes([*high, *low]));
-    if ![TAG, TAG_WITH_MARK].contains(tag) || (size as u64) < METADATA_MIN_SIZE {
+    if ![TAG, TAG_WITH_MARK, TAG_WITH_OWED].contains(tag) || (size as u64) < METADATA_MIN_SIZE {
         return None;
     }
     let state = value.len().checked_sub(size)?;
@@ -45,15 +51,22 @@ fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     let mut override_numbers = vec![0; usize::from(*count)];
     doubles(&mut words, &mut override_numbers)?;
     let mut mark = [0; 4];
-    if *tag == TAG_WITH_MARK {
+    if *tag != TAG {
         doubles(&mut words, &mut mark)?;
+    }
+    let mut owed = [0; 4];
+    if *tag == TAG_WITH_OWED {
+        doubles(&mut words, &mut owed)?;
     }
     let [moved, valid_from, early, until] = mark;
     let mark = Mark { moved, valid_from, early, until };
+    let [units, at, capacity, period] = owed;
+    let owed = Owed { units, at, capacity, period };
     let [blocked_until, override_until, numbers @ ..] = numbers;
     let [strikes, window_end, step, banned_until, forget_at, excused_from] = numbers;
     let bans = BanRecord { strikes, window_end, step, banned_until, forget_at, excused_from };
-    let metadata = StoredMetadata { blocked_until, override_until, override_numbers, bans, mark };
+    let metadata =
+        StoredMetadata { blocked_until, override_until, override_numbers, bans, mark, owed };
     Some((&value[..state], metadata))
 }
 
@@ -72,9 +85,11 @@ pub(crate) mod tests {
 
     pub(crate) const MARK_OF_TEXT: Mark = Mark { moved: 6, valid_from: 7, early: 8, until: 9 };
 
+    pub(crate) const OWED_OF_TEXT: Owed = Owed { units: 10, at: 11, capacity: 12, period: 13 };
+
     /// Encodes metadata as `encode_metadata` in the script does.
     pub(crate) fn text(blocked_until: u32, override_until: u32, numbers: &[u32]) -> Vec<u8> {
-        let mut text = vec![TAG_WITH_MARK];
+        let mut text = vec![TAG_WITH_OWED];
         for number in [blocked_until, override_until, 1, 2, 3, 4, 5, 6] {
             text.extend(f64::from(number).to_be_bytes());
         }
@@ -82,11 +97,11 @@ pub(crate) mod tests {
         for number in numbers {
             text.extend(f64::from(*number).to_be_bytes());
         }
-        for number in [6, 7, 8, 9] {
+        for number in 6..=13 {
             text.extend(f64::from(number).to_be_bytes());
         }
         text.extend(u16::try_from(text.len() + 3).unwrap().to_be_bytes());
-        text.push(TAG_WITH_MARK);
+        text.push(TAG_WITH_OWED);
         text
     }
 
@@ -103,6 +118,7 @@ pub(crate) mod tests {
                 override_numbers,
                 bans: BANS,
                 mark: MARK_OF_TEXT,
+                owed: OWED_OF_TEXT,
             };
             assert_eq!(metadata, expected);
         }
@@ -114,7 +130,7 @@ pub(crate) mod tests {
         let mut too_long = whole.clone();
         let end = too_long.len();
         too_long[end - 3..end - 1].copy_from_slice(&500_u16.to_be_bytes());
-        for value in [&b""[..], b"X", b"a state that merely ends with X", &whole[1..], &too_long] {
+        for value in [&b""[..], b"X", b"a state that merely ends with Z", &whole[1..], &too_long] {
             assert_eq!(split(value), (value, StoredMetadata::default()), "{value:?}");
         }
     }

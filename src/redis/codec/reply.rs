@@ -5,6 +5,7 @@ use std::slice;
 
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
+use crate::policy::owed::Owed;
 use crate::protocol::outcome;
 use crate::redis::codec::{Codec, ReplyState, codec, doubles};
 use crate::time::{MAX_TIME, Micros};
@@ -61,6 +62,8 @@ pub struct PolicyReply {
     pub blocked_until: Micros,
     /// The number of the ban's length if the block is a ban, else 0.
     pub ban_step: u64,
+    /// The units that the key owes.
+    pub owed: Owed,
     /// The mark of the key if this policy admitted the call, else 0.
     pub mark: u64,
 }
@@ -107,7 +110,7 @@ impl<'a> ReplyReader<'a> {
     #[must_use]
     pub fn is_stale(&self, index: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // The script may have added OTHER_NUMBERS, OVERRIDDEN, BLOCKED, BANNED or MARKED.
+        // The script may have added OTHER_NUMBERS, OVERRIDDEN, BLOCKED, OWED or MARKED.
         outcomes
             .and_then(|outcomes| outcomes.get(index))
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
@@ -147,11 +150,12 @@ impl<'a> ReplyReader<'a> {
             ..=COMMON_STATE_DOUBLES => self.state::<COMMON_STATE_DOUBLES>(codec, is_other)?,
             _ => self.state::<MAX_STATE_DOUBLES>(codec, is_other)?,
         };
-        let mut details = [0; 3];
-        if code & (outcome::BLOCKED | outcome::BANNED | outcome::MARKED) > 0 {
-            self.details(code, &mut details)?;
-        }
-        let [blocked_until, ban_step, mark] = details;
+        let (block, owed, mark) = match code & (outcome::BLOCKED | outcome::OWED | outcome::MARKED)
+        {
+            0 => Default::default(),
+            _ => self.details(code)?,
+        };
+        let [blocked_until, ban_step] = block;
         let outcome = match code % outcome::OTHER_NUMBERS {
             outcome::ADMITTED => Outcome::Admitted,
             outcome::REFUSED => Outcome::Refused,
@@ -162,17 +166,18 @@ impl<'a> ReplyReader<'a> {
             _ => return Err(CallError::Malformed),
         };
         let state = state.ok_or(CallError::Malformed)?;
-        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, mark })
+        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step, owed, mark })
     }
 
-    /// Reads the end of a block, the step of a ban and the mark, if the code announces them.
+    /// Reads the end of a block with the step of a ban, the owed units, and the mark, if the code
+    /// announces them.
     #[cold]
-    fn details(&mut self, code: u8, details: &mut [u64; 3]) -> Result<(), CallError> {
-        let codes = [outcome::BLOCKED, outcome::BANNED, outcome::MARKED];
-        for (detail, _) in details.iter_mut().zip(codes).filter(|(_, one)| code & one > 0) {
-            [*detail] = self.numbers()?;
-        }
-        Ok(())
+    fn details(&mut self, code: u8) -> Result<([u64; 2], Owed, u64), CallError> {
+        let block = if code & outcome::BLOCKED > 0 { self.numbers()? } else { [0; 2] };
+        let owed = if code & outcome::OWED > 0 { self.numbers()? } else { [0; 4] };
+        let [mark] = if code & outcome::MARKED > 0 { self.numbers()? } else { [0] };
+        let [units, at, capacity, period] = owed;
+        Ok((block, Owed { units, at, capacity, period }, mark))
     }
 
     /// Reads the next state, of at most `MAX` doubles. `None` if it is invalid.
@@ -244,6 +249,7 @@ mod tests {
                 policy_override: None,
                 blocked_until: 0,
                 ban_step: 0,
+                owed: Owed { units: 0, .. },
                 mark: 0,
             } => (outcome, state.arrival, *state.numbers),
             other => panic!("{other:?} is not a rate"),
@@ -290,10 +296,11 @@ mod tests {
     }
 
     #[test]
-    fn overrides_blocks_and_bans_follow_an_operations_units() {
+    fn overrides_blocks_bans_and_owed_units_follow_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000., 300.];
-        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99., 2., 7.]).collect();
-        let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED + outcome::MARKED;
+        let more: Vec<f64> =
+            [3.].into_iter().chain(numbers).chain([88., 99., 2., 4., 5., 6., 8., 7.]).collect();
+        let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::OWED + outcome::MARKED;
         let values = reply(&[9., 1.], &[code], &more);
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.numbers(), Ok([3]));
@@ -303,6 +310,7 @@ mod tests {
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
         assert_eq!((entry.ban_step, entry.mark), (2, 7));
+        assert_eq!(entry.owed, Owed { units: 4, at: 5, capacity: 6, period: 8 });
         assert_eq!(reply.numbers::<1>(), Err(CallError::Malformed));
     }
 
@@ -323,7 +331,8 @@ mod tests {
             reply(&[9., 0.], &[8], &[0., 1., 1., 0., 0.]),
             reply(&[9., 0.], &[4], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED], &[]),
-            reply(&[9., 0.], &[outcome::BLOCKED + outcome::BANNED], &[1.]),
+            reply(&[9., 0.], &[outcome::BLOCKED], &[1.]),
+            reply(&[9., 0.], &[outcome::OWED], &[1., 1., 1.]),
             reply(&[9., 0.], &[outcome::MARKED], &[]),
             reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 11]),
         ] {

@@ -5,6 +5,7 @@ use crate::algorithm::{ChargeRecord, MAX_WAIT, PermitRequest, ScheduledReservati
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
 use crate::policy::operation::{Charge, HoldId, NewHold, Operation};
+use crate::policy::owed::OwedLimit;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
 use crate::protocol::{form, operation};
@@ -175,9 +176,13 @@ fn push_operation(
     operation: &Operation,
 ) {
     match operation {
-        Operation::Take { cost: units }
-        | Operation::Peek { cost: units }
-        | Operation::Penalize { units } => push_units(request, policies, units),
+        Operation::Take { cost: units } | Operation::Peek { cost: units } => {
+            push_units(request, policies, units);
+        }
+        Operation::Penalize { units } => {
+            push_units(request, policies, units);
+            push_owed_limits(request, policies, |policy| policies.owed_penalty_limit(policy));
+        }
         Operation::TakeUpTo { units } => push_double(request, *units),
         Operation::Refund { units, taken } => {
             let record = |policy| taken.get(policy).copied().unwrap_or_default();
@@ -228,6 +233,7 @@ fn push_operation(
         Operation::Settle { hold, actual, charges } => {
             push_hold(request, hold_key, hold);
             push_units(request, policies, actual);
+            push_owed_limits(request, policies, |policy| policies.owed_limit(policy));
             // The latest ones; TypeScript keeps fewer.
             let latest = &charges[charges.len().saturating_sub(usize::from(u8::MAX))..];
             request.push(byte(latest.len()));
@@ -267,6 +273,18 @@ fn push_numbers(
 ) {
     let count = if units.is_by_policy() { policies.named().len() } else { 1 };
     (0..count).for_each(|policy| push_double(request, number(policy)));
+}
+
+/// Appends how many units may be owed, by policy.
+fn push_owed_limits(
+    request: &mut Vec<u8>,
+    policies: &PolicySet,
+    limit_of: impl Fn(usize) -> OwedLimit,
+) {
+    for policy in 0..policies.named().len() {
+        let OwedLimit { max, capacity, period } = limit_of(policy);
+        [max, capacity, period].into_iter().for_each(|number| push_double(request, number));
+    }
 }
 
 fn push_hold(request: &mut Vec<u8>, hold_key: u16, hold: &HoldId) {

@@ -68,7 +68,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::protocol::value::{COUNTS, EPOCH_MS};
     use crate::redis::codec::metadata::StoredMetadata;
-    use crate::redis::codec::metadata::tests::{BANS, MARK_OF_TEXT, text};
+    use crate::redis::codec::metadata::tests::{BANS, MARK_OF_TEXT, OWED_OF_TEXT, text};
     use crate::time::MAX_SAFE;
 
     /// 2026-11-21, in the middle of a second.
@@ -163,6 +163,7 @@ mod tests {
                 override_numbers,
                 bans: BANS,
                 mark: MARK_OF_TEXT,
+                owed: OWED_OF_TEXT,
             }
         );
         let counter = [packed(&[NOW / 1_000 + 500, 4, 8, 1_000]), text(7, 0, &[])].concat();

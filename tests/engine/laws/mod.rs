@@ -21,6 +21,7 @@ pub(crate) fn peek_response(policy: &Policy, state: &State, now: u64, cost: u64)
         state: &mut state,
         metadata: &mut metadata,
         may_strike: false,
+        may_owe: false,
         is_shared: false,
     };
     let peek = Operation::Peek { cost: cost.into() };

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use tollgate::policy::execute::holds::LATE;
 use tollgate::policy::operation::HoldId;
 use tollgate::policy::units::Units;
 
-/// The units of a reservation, and the time from which it cannot be settled.
+/// The units of a reservation, and the time from which a settlement is late.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) units: Units,
@@ -21,24 +22,30 @@ impl Holds {
         self.0.get(hold).cloned().filter(|held| now < held.until)
     }
 
-    /// The same, if its units have as many numbers as others.
+    /// The same, also if it has ended at most [`LATE`] ago.
+    fn find_late(&self, hold: &HoldId, now: u64) -> Option<Held> {
+        self.0.get(hold).cloned().filter(|held| now < held.until + LATE)
+    }
+
+    /// The same as [`find`](Self::find), if its units have as many numbers as others.
     pub(crate) fn find_like(&self, hold: &HoldId, now: u64, units: &Units) -> Option<Held> {
         let numbers = units.numbers().len();
         self.find(hold, now).filter(|held| held.units.numbers().len() == numbers)
     }
 
-    /// Settles a reservation that has not ended.
+    /// Settles a reservation that has not ended, or not long ago.
     pub(crate) fn take(&mut self, hold: &HoldId, now: u64, actual: &Units) -> Option<Held> {
-        let found = self.find_like(hold, now, actual);
+        let numbers = actual.numbers().len();
+        let found = self.find_late(hold, now).filter(|held| held.units.numbers().len() == numbers);
         if found.is_some() {
             self.0.remove(hold);
         }
         found
     }
 
-    /// Later reservations drop those that have ended.
+    /// Later reservations drop those that can no longer be settled.
     pub(crate) fn put(&mut self, hold: HoldId, units: Units, until: u64, now: u64) {
-        self.0.retain(|_, held| now < held.until);
+        self.0.retain(|_, held| now < held.until + LATE);
         self.0.insert(hold, Held { units, until });
     }
 }

@@ -100,7 +100,13 @@ impl Mix {
         policy % self.key_dimensions
     }
 
+    /// The policies. Nothing may be owed, which the oracle does not know.
     pub(crate) fn policies(&self) -> PolicySet {
+        self.owing(vec![Some(0); MAX_POLICIES])
+    }
+
+    /// The policies, with how many units may be owed under each.
+    pub(crate) fn owing(&self, max_owed: Vec<Option<u64>>) -> PolicySet {
         let named = |(number, pair): (usize, &Pair)| NamedPolicy {
             name: format!("policy-{number}").into(),
             policy: pair.0.policy(),
@@ -110,6 +116,7 @@ impl Mix {
             [one] => PolicySet::single(one.0.policy()),
             several => PolicySet::multi(several.iter().enumerate().map(named).collect()).unwrap(),
         };
+        let policies = policies.with_max_owed(max_owed);
         match &self.ban {
             Some(rule) => policies.with_ban(rule.clone()),
             None => policies,

@@ -11,6 +11,7 @@ pub(crate) mod multi_policy;
 pub(crate) mod multi_policy_oracle;
 pub(crate) mod normalize;
 pub(crate) mod operations;
+mod owed;
 mod permits;
 pub(crate) mod refund_laws;
 pub(crate) mod refunds;

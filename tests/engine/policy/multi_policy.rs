@@ -51,6 +51,7 @@ pub(crate) fn on(
             state,
             metadata: extras,
             may_strike: true,
+            may_owe: true,
             is_shared: false,
         })
     };

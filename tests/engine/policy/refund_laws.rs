@@ -193,7 +193,9 @@ impl Run {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let spec = any_spec(&mut random);
-        let sets: Vec<_> = spec.versions.iter().cloned().map(PolicySet::single).collect();
+        let sets = spec.versions.iter().cloned();
+        let sets: Vec<_> =
+            sets.map(|policy| PolicySet::single(policy).with_max_owed(vec![Some(0)])).collect();
         let kept = unused(&sets[0]);
         Self { spec, sets, kept, calls: VecDeque::new(), now: START, next_hold: 0, random }
     }
@@ -402,6 +404,9 @@ impl Run {
         let executed = self.execute(set, &settle);
         if executed.held() == Some(&0.into()) {
             return Ok(());
+        }
+        if executed.settled().is_some_and(|settled| settled.is_late) {
+            given.iter_mut().for_each(|given| *given = 0);
         }
         for &number in &numbers {
             (self.calls[number].hold, self.calls[number].left) = (None, 0);

@@ -71,7 +71,8 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
 fn any_policies() -> impl Strategy<Value = PolicySet> {
     let named = (0..KINDS, 2_u64..20, 0..2_usize);
     let one = prop::collection::vec(named.clone(), 1..2);
-    (prop_oneof![one, prop::collection::vec(named, 2..6)], any_ban()).prop_map(|(kinds, ban)| {
+    let kinds = prop_oneof![one, prop::collection::vec(named, 2..6)];
+    (kinds, any_ban(), any_max_owed()).prop_map(|(kinds, ban, max_owed)| {
         let names = ["a", "b", "c", "d", "e"];
         let first = kinds[0].2;
         let named =
@@ -81,8 +82,22 @@ fn any_policies() -> impl Strategy<Value = PolicySet> {
                 // The first key dimension that is used is number 0.
                 key_dimension: usize::from(key_dimension != first),
             });
-        with_ban(PolicySet::multi(named.collect()).unwrap(), ban)
+        let policies = PolicySet::multi(named.collect()).unwrap().with_max_owed(max_owed);
+        with_ban(policies, ban)
     })
+}
+
+/// How many units may be owed, by policy: by default, none, few or many.
+pub(super) fn any_max_owed() -> impl Strategy<Value = Vec<Option<u64>>> {
+    let many = prop_oneof![30_u64..90, Just(u64::MAX)];
+    let one = prop_oneof![
+        Just(None),
+        Just(None),
+        Just(Some(0)),
+        (1..9_u64).prop_map(Some),
+        many.prop_map(Some)
+    ];
+    prop::collection::vec(one, 5)
 }
 
 fn with_ban(policies: PolicySet, ban: Option<BanRule>) -> PolicySet {
@@ -267,6 +282,7 @@ pub(super) fn in_memory(
                 state: &mut one.state,
                 metadata: &mut one.extras,
                 may_strike: true,
+                may_owe: true,
                 is_shared: false,
             });
         }

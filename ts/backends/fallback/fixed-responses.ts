@@ -7,6 +7,7 @@ import { largestCostOf, mainNumberOf } from '../../policies/window.js'
 import { decisionOf } from '../decision-of.js'
 import type { TakeManyResults } from '../limiter-backend.js'
 import type { KnownHold, Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import { HOLD_TIMES } from '../protocol.js'
 import { sumOf, type Units } from '../units.js'
 import type { FallbackResponder } from './fallback-backend.js'
 
@@ -74,7 +75,12 @@ export class FixedResponses implements FallbackResponder {
       case 'renew':
         return { decision, units: isOpen(operation, decision) ? 1 : 0 }
       case 'settle':
-        return { decision, units: 0, held: isOpen(operation, decision) ? operation.heldUnits : 0 }
+        return {
+          decision,
+          units: 0,
+          held: isOpen(operation, decision, HOLD_TIMES.late) ? operation.heldUnits : 0,
+          isLate: !isOpen(operation, decision),
+        }
       case 'extend': {
         if (!isOpen(operation, decision)) {
           return { decision, units: 0, held: 0 }
@@ -126,6 +132,6 @@ function totalOf(units: Units): number {
   return typeof units === 'number' ? units : 1
 }
 
-function isOpen({ expiresAtUs }: KnownHold, { at }: Decision): boolean {
-  return at * 1_000 < expiresAtUs
+function isOpen({ expiresAtUs }: KnownHold, { at }: Decision, lateUs = 0): boolean {
+  return at * 1_000 < expiresAtUs + lateUs
 }

@@ -55,7 +55,9 @@ class PolicyShare implements ShareScale {
     this.#where = `${where}${policy.algorithm}`
     this.#share = share
     this.#fraction = fractionOf(share)
-    const shared = { ...policy, ...algorithmOf(policy).share(policy, this) }
+    const { maxOwed } = policy
+    const owed = maxOwed === undefined ? {} : { maxOwed: this.unitsOf(maxOwed) }
+    const shared = { ...policy, ...algorithmOf(policy).share(policy, this), ...owed }
     try {
       this.policy = policyOf(shared)
       compilePolicy(engine, this.policy)

@@ -8,6 +8,7 @@ export interface BuilderExports {
   addPolicy(kind: number, count: number, zone: number, dimension: number): void
   addOverride(kind: number, count: number, zone: number): void
   setBan(policies: number, count: number): void
+  setMaxOwed(count: number): void
 }
 
 /** A policy as numbers. The engine has a policy only as part of a limiter. */
@@ -38,10 +39,17 @@ export class EncodedPolicySet implements EnginePolicySet {
     readonly dimensions: readonly number[],
     /** The policies that bans apply to, as bits, and the numbers of the rule. */
     readonly ban?: readonly [policies: number, numbers: readonly number[]],
+    readonly maxOwed: readonly number[] = [],
   ) {}
 
   withBan(policies: number, numbers: readonly number[]): EncodedPolicySet {
-    return new EncodedPolicySet(this.isSingle, this.policies, this.names, this.dimensions, [policies, numbers])
+    const { isSingle, names, dimensions, maxOwed } = this
+    return new EncodedPolicySet(isSingle, this.policies, names, dimensions, [policies, numbers], maxOwed)
+  }
+
+  withMaxOwed(maxOwed: readonly number[]): EncodedPolicySet {
+    const { isSingle, policies, names, dimensions, ban } = this
+    return new EncodedPolicySet(isSingle, policies, names, dimensions, ban, maxOwed)
   }
 }
 
@@ -57,6 +65,9 @@ export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies:
   if (policySet.ban !== undefined) {
     const [banned, numbers] = policySet.ban
     glue.setBan(banned, scratch.writeNumbers(numbers))
+  }
+  if (policySet.maxOwed.length > 0) {
+    glue.setMaxOwed(scratch.writeNumbers(policySet.maxOwed))
   }
   return policySet.isSingle
 }

@@ -44,7 +44,7 @@ pub enum Operation {
         cost: Units,
         /// The hold.
         hold: HoldId,
-        /// How long the hold may be settled, in microseconds.
+        /// How long the hold lasts, in microseconds.
         lasting: Micros,
     },
     /// Takes further units under a hold that has not expired, as [`Take`](Self::Take) does, and
@@ -57,9 +57,10 @@ pub enum Operation {
         /// How long the hold may be settled from now on, in microseconds.
         lasting: Micros,
     },
-    /// Settles a hold that has not expired, once. A surplus of its units is refunded as by
-    /// [`Refund`](Self::Refund), to the latest charges first; a deficit is charged as by
-    /// [`Penalize`](Self::Penalize).
+    /// Settles a hold, once. A surplus of its units is refunded as by [`Refund`](Self::Refund), to the
+    /// latest charges first; a deficit is charged, and what does not fit is [owed](super::owed). A hold
+    /// that expired not [long](super::execute::holds::LATE) ago is settled, too, but its surplus is not
+    /// refunded.
     Settle {
         /// The hold.
         hold: HoldId,
@@ -82,7 +83,8 @@ pub enum Operation {
         /// The units.
         cost: Units,
     },
-    /// Charges units whether or not they fit: under each policy as many as remain, at most `units`.
+    /// Charges units whether or not they fit: under each policy as many as remain, at most `units`. The
+    /// rest are [owed](super::owed) if the policy says how many may be.
     Penalize {
         /// The units.
         units: Units,

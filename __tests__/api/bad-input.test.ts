@@ -53,7 +53,7 @@ describe('policies', () => {
 
   test('errors name unknown, missing and misplaced options', () => {
     expect(failureOf(() => gcra(anything({ limit: 1, period: 1, brust: 2 }))).message).toBe(
-      'gcra has no option "brust"; did you mean "burst"? It takes limit, period, burst, per, meter, defaultCost',
+      'gcra has no option "brust"; did you mean "burst"? It takes limit, period, burst, per, meter, defaultCost, maxOwed',
     )
     expect(failureOf(() => gcra(anything({ limit: 1 }))).message).toMatch(/period must be .* got undefined/)
     expect(failureOf(() => gcra(anything(undefined))).message).toMatch(/gcra takes an object of options/)

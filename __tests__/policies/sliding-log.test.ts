@@ -191,10 +191,10 @@ describe('with several limits', () => {
       )
     }
     expect(of({ limits: LIMITS, countRefused: true })).toBe(
-      'slidingLog has no option "countRefused"; it takes limits, precision, per, meter, defaultCost',
+      'slidingLog has no option "countRefused"; it takes limits, precision, per, meter, defaultCost, maxOwed',
     )
     expect(of({ limit: 5, window: '1h', precision: '1s' })).toBe(
-      'slidingLog has no option "precision"; it takes limit, window, countRefused, per, meter, defaultCost',
+      'slidingLog has no option "precision"; it takes limit, window, countRefused, per, meter, defaultCost, maxOwed',
     )
     expect(of({})).toMatch(/^slidingLog: limit must be a whole number/)
   })

@@ -11,7 +11,7 @@ export default {
     'units.min(limit.max.saturating_sub(self.units))',
     'units.min(limit.max)',
   ],
-  'a refused call is told to wait for its own units alone': [
+  'the retry time of a call ignores the owed units': [
     'src/policy/owed.rs',
     'self.units.saturating_add(cost.max(least))',
     'cost.max(least)',

@@ -444,7 +444,6 @@ mod tests {
 
     use super::*;
     use crate::algorithm::{KeyState as _, Levels};
-    use crate::calendar::Every;
 
     fn sliding(layout: BucketLayout) -> Policy {
         Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 10, layout).unwrap())

@@ -59,7 +59,7 @@ pub enum Operation {
         cost: Units,
         /// The hold.
         hold: HoldId,
-        /// How long the hold may be settled, in microseconds.
+        /// How long the hold lasts, in microseconds.
         lasting: Micros,
     },
     /// Takes further units under a hold that has not expired, as [`Take`](Self::Take) does, and
@@ -73,10 +73,11 @@ pub enum Operation {
         /// How long the hold may be settled from now on, in microseconds.
         lasting: Micros,
     },
-    /// Settles a hold that has not expired, once. A surplus of its units is refunded as by
-    /// [`Refund`](Self::Refund), to the latest charges first; a deficit is charged as by
-    /// [`Penalize`](Self::Penalize). Under policies for concurrency it ends the permit of the hold, also if
-    /// there is no hold, and moves no units.
+    /// Settles a hold, once. A surplus of its units is refunded as by [`Refund`](Self::Refund), to the
+    /// latest charges first; a deficit is charged, and what does not fit is [owed](super::owed). A hold
+    /// that expired not [long](super::execute::holds::LATE) ago is settled, too, but its surplus is not
+    /// refunded. Under policies for concurrency it ends the permit of the hold, also if there is no hold,
+    /// and moves no units.
     Settle {
         /// The hold.
         hold: HoldId,
@@ -99,7 +100,8 @@ pub enum Operation {
         /// The units.
         cost: Units,
     },
-    /// Charges units whether or not they fit: under each policy as many as remain, at most `units`.
+    /// Charges units whether or not they fit: under each policy as many as remain, at most `units`. The
+    /// rest are [owed](super::owed) if the policy says how many may be.
     Penalize {
         /// The units.
         units: Units,

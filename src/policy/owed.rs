@@ -100,8 +100,9 @@ impl Owed {
         outcome: Outcome,
     ) -> LimitStatuses {
         let mut statuses = policy.limit_statuses(state, now, cost, outcome);
-        let times =
-            |cost| policy.limit_statuses(state, now, self.asked(policy, cost), Outcome::Refused);
+        let times = |cost| {
+            policy.limit_statuses(state, now, self.state_cost(policy, cost), Outcome::Refused)
+        };
         let (retries, nexts) = (times(cost), times(1));
         for ((status, retry), next) in statuses.iter_mut().zip(&retries).zip(&nexts) {
             if outcome == Outcome::Refused {
@@ -114,12 +115,12 @@ impl Owed {
     }
 
     /// The cost with which a store asks the state when a call may be admitted.
-    pub(crate) fn asked(&self, policy: &Policy, cost: u64) -> u64 {
+    pub(crate) fn state_cost(&self, policy: &Policy, cost: u64) -> u64 {
         self.needed_for(policy, cost).min(policy.capacity())
     }
 
-    /// Delays the times of statuses that were computed for [the cost asked for](Self::asked), if the state
-    /// cannot hold the units that must remain: until idle periods have paid the excess.
+    /// Delays the times of statuses that were computed for [the cost for the state](Self::state_cost), if
+    /// the state cannot hold the units that must remain: until idle periods have paid the excess.
     pub(crate) fn delay(
         &self,
         policy: &Policy,
@@ -127,9 +128,9 @@ impl Owed {
         cost: u64,
         outcome: Outcome,
     ) {
-        let delayed = |cost, asked_at: Micros| {
+        let delayed = |cost, state_at: Micros| {
             let excess = self.needed_for(policy, cost).saturating_sub(policy.capacity());
-            if excess > 0 { self.paid_down_at(excess).max(asked_at) } else { asked_at }
+            if excess > 0 { self.paid_down_at(excess).max(state_at) } else { state_at }
         };
         for status in statuses {
             if outcome == Outcome::Refused {

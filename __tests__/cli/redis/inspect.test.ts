@@ -143,6 +143,18 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     expect(states[0]).toMatchObject({ strikes: { count: 1 }, ban: { step: 1, isInForce: false } })
   })
 
+  test('shows owed units', async () => {
+    await using own = new RateLimiter({ ...policy, maxOwed: 50 }, { store: redis.store, prefix: `owed-${name}` })
+    const { capacity, remaining } = await own.peek('guest')
+    expect(await own.penalize('guest', remaining + 7)).toBe(remaining + 7)
+    const words = at('inspect', '--prefix', `owed-${name}`, '--key', 'guest')
+    const { stdout } = expectQuiet(await tollgate(words))
+    expect(stdout).toMatch(/^ {2}owes 7 units, paid in \d+ .* at the latest$/m)
+    const { states, decision } = await json<KeyInspection>(words)
+    expect(states[0]).toMatchObject({ owed: { units: 7, paidInMs: expect.any(Number) } })
+    expect(decision).toMatchObject({ allowed: false, status: 'refused', remaining: 0, capacity })
+  })
+
   // promise: inspect-changes-nothing
   test('inspecting writes nothing, not even a TTL', async () => {
     await using own = limiter()

@@ -63,6 +63,9 @@ pub struct NativeStoredKey {
     pub ban_step: f64,
     pub banned_until_us: f64,
     pub ban_forgotten_at_us: f64,
+    /// The units that the key owes, and the time at which idle time has paid them.
+    pub owed: f64,
+    pub owed_until_us: f64,
 }
 
 /// The number of keys under a prefix, the name of a policy and the tag of its algorithm.
@@ -354,6 +357,8 @@ fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeSto
         ban_step: double(metadata.bans.step),
         banned_until_us: double(metadata.bans.banned_until),
         ban_forgotten_at_us: double(metadata.bans.forget_at),
+        owed: double(metadata.owed.units),
+        owed_until_us: double(metadata.owed.end()),
     }
 }
 

@@ -5,7 +5,7 @@
 //! charges units twice nor refunds more than was reserved.
 
 use super::owed::{Charged, charge_or_owe};
-use super::{Execution, MovedUnits, PolicyEntry, refund_charge, take};
+use super::{Execution, MoreUnits, MovedUnits, PolicyEntry, SettledUnits, refund_charge, take};
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId, NewHold};
 use crate::policy::policy_set::PolicySet;
@@ -158,6 +158,17 @@ impl Settled {
     pub(super) fn none(actual: &Units) -> Self {
         let none = MovedUnits::default();
         Self { moved: none, owed: none, held: actual.none(), is_late: false }
+    }
+
+    /// The units of the settlement beside the most units under one policy.
+    pub(super) fn into_more_units(self, policies: &PolicySet, actual: &Units) -> MoreUnits {
+        let Self { moved, owed, held, is_late } = self;
+        let owed = match actual {
+            Units::Same(_) => owed.most().into(),
+            Units::ByPolicy(_) => actual.with_numbers(|number| owed.of(number)),
+        };
+        let settled = Some(SettledUnits { owed, is_late });
+        MoreUnits { moved: moved.by_policy(policies, actual), held: Some(held), settled }
     }
 }
 

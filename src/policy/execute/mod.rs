@@ -20,6 +20,9 @@
 //! **A ban** is a block that a key gets for refused calls: see [`BanRule`]. A reset forgets strikes
 //! and bans; the end of a block does not.
 //!
+//! **Owed units** are paid before each operation on their key, and after one that gives units back: see
+//! [`crate::policy::owed`].
+//!
 //! A block, an override and a ban end at a fixed time. A clock that steps back makes them last longer by
 //! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step. The
 //! first operation after the end, unless it is a peek, drops what has ended. From then on it does not
@@ -48,7 +51,7 @@ mod permits;
 mod scheduled;
 
 use moved_units::{MovedUnits, refund_charge};
-use owed::charge_or_owe;
+use owed::{charge_or_owe, peek_as_paid};
 
 pub use execution::{Execution, MoreUnits, SettledUnits};
 pub use metadata::{KeyMetadata, Override};
@@ -115,8 +118,9 @@ pub fn execute(
             entries.iter_mut().for_each(|entry| entry.repair(now));
             let settled = holds::settle(policies, &mut entries, now, *hold, actual, charges);
             permits::release(&mut entries, now, permit_of(hold));
-            let (units, settled) = settled_units(policies, settled, actual);
-            more = settled;
+            let settled = settled.unwrap_or_else(|| holds::Settled::none(actual));
+            let units = settled.moved.most();
+            more = settled.into_more_units(policies, actual);
             units
         }
         Operation::Acquire { cost, request, hold } => {
@@ -201,27 +205,6 @@ pub fn execute(
     // Units that came back, or other numbers, may pay more of the owed units.
     entries.iter_mut().for_each(|entry| entry.pay(now));
     Execution::new(peek(policies, &entries, now), units).with_more(more)
-}
-
-/// The units of a settlement: the most under one policy, and what else it tells. `None` is one without a
-/// hold.
-fn settled_units(
-    policies: &PolicySet,
-    settled: Option<holds::Settled>,
-    actual: &Units,
-) -> (u64, MoreUnits) {
-    let settled = settled.unwrap_or_else(|| holds::Settled::none(actual));
-    let holds::Settled { moved, owed, held, is_late } = settled;
-    let owed = match actual {
-        Units::Same(_) => owed.most().into(),
-        Units::ByPolicy(_) => actual.with_numbers(|number| owed.of(number)),
-    };
-    let more = MoreUnits {
-        moved: moved.by_policy(policies, actual),
-        held: Some(held),
-        settled: Some(SettledUnits { owed, is_late }),
-    };
-    (moved.most(), more)
 }
 
 /// A policy and its key.
@@ -453,38 +436,6 @@ fn take_up_to(
     entries.iter_mut().for_each(|entry| entry.cost = cost);
     let (response, is_charged) = take_normalized(policies, entries, now, granted > 0, None);
     Execution::new(response, if is_charged { cost } else { 0 })
-}
-
-/// The response to a peek. It pays owed units in a copy.
-fn peek_as_paid(
-    policies: &PolicySet,
-    entries: &mut [PolicyEntry<'_, '_>],
-    now: Micros,
-    cost: &Units,
-) -> Response {
-    set_cost(entries, cost);
-    if entries.iter().all(|entry| entry.part.metadata.owed.units == 0) {
-        return peek(policies, entries, now);
-    }
-    let copy =
-        |entry: &PolicyEntry<'_, '_>| (entry.part.state.clone(), entry.part.metadata.clone());
-    let mut copies: Vec<_> = entries.iter().map(copy).collect();
-    let mut parts = Vec::new();
-    for (entry, (state, metadata)) in entries.iter().zip(&mut copies) {
-        let is_shared = entry.part.is_shared;
-        parts.push(KeyEntry { state, metadata, may_strike: false, may_owe: false, is_shared });
-    }
-    let paid = entries.iter().zip(&mut parts).map(|(entry, part)| {
-        let PolicyEntry { number, own, cost, .. } = *entry;
-        if part.metadata.owed.units > 0 {
-            part.state.drop_ended_mark(now);
-        }
-        let mut entry = PolicyEntry { number, own, part, cost, request: None };
-        entry.pay(now);
-        entry
-    });
-    let paid: Vec<_> = paid.collect();
-    peek(policies, &paid, now)
 }
 
 fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> Response {

@@ -1,7 +1,9 @@
 //! Charges that need not fit, and the payment of owed units: see [`Owed`](crate::policy::owed::Owed).
 
-use super::{MovedUnits, PolicyEntry};
+use super::{KeyEntry, MovedUnits, PolicyEntry, peek, set_cost};
+use crate::policy::multi_policy::Response;
 use crate::policy::owed::{Owed, OwedLimit};
+use crate::policy::policy_set::PolicySet;
 use crate::policy::units::Units;
 use crate::time::Micros;
 
@@ -33,6 +35,38 @@ pub(super) fn charge_or_owe(
         charged.owed.add(entry.number, owed);
     }
     charged
+}
+
+/// The response to a peek. It pays owed units in a copy.
+pub(super) fn peek_as_paid(
+    policies: &PolicySet,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: &Units,
+) -> Response {
+    set_cost(entries, cost);
+    if entries.iter().all(|entry| entry.part.metadata.owed.units == 0) {
+        return peek(policies, entries, now);
+    }
+    let copy =
+        |entry: &PolicyEntry<'_, '_>| (entry.part.state.clone(), entry.part.metadata.clone());
+    let mut copies: Vec<_> = entries.iter().map(copy).collect();
+    let mut parts = Vec::new();
+    for (entry, (state, metadata)) in entries.iter().zip(&mut copies) {
+        let is_shared = entry.part.is_shared;
+        parts.push(KeyEntry { state, metadata, may_strike: false, may_owe: false, is_shared });
+    }
+    let paid = entries.iter().zip(&mut parts).map(|(entry, part)| {
+        let PolicyEntry { number, own, cost, .. } = *entry;
+        if part.metadata.owed.units > 0 {
+            part.state.drop_ended_mark(now);
+        }
+        let mut entry = PolicyEntry { number, own, part, cost, request: None };
+        entry.pay(now);
+        entry
+    });
+    let paid: Vec<_> = paid.collect();
+    peek(policies, &paid, now)
 }
 
 impl PolicyEntry<'_, '_> {

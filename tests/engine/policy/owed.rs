@@ -1,5 +1,5 @@
 //! Owed units: the charged units keep each law, the used ones exceed them by at most `maxOwed`, a lone
-//! caller is admitted when it is told, and the embedded store equals states.
+//! caller is admitted at its retry time, and the embedded store equals states.
 
 use std::collections::HashMap;
 
@@ -168,7 +168,7 @@ impl Observed {
         }
     }
 
-    /// What a refused lone caller is told: it is admitted then, and not a microsecond earlier if the state
+    /// The retry time of a refused lone caller: it is admitted then, and not a microsecond earlier if the state
     /// alone can hold its units.
     fn check_retry(&self, cost: u64, executed: &Execution) -> TestCaseResult {
         let decision = executed.response.decision;
@@ -274,7 +274,7 @@ proptest! {
     // promise: used-units-exceed-no-law
     /// Under each policy, for takes, reservations, early and late settlements, penalties and resets: the
     /// charged units keep the policy's law, the used ones are more by at most `maxOwed`, and a lone caller is
-    /// admitted when it is told.
+    /// admitted at its retry time.
     #[test]
     fn used_units_exceed_the_law_by_at_most_the_owed_ones(
         pair in any_pair(),

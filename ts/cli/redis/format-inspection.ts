@@ -92,6 +92,10 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
     const { count, windowEndsInMs } = state.strikes
     lines.push(`${count === 1 ? '1 strike' : `${count} strikes`}, forgotten in ${formatDuration(windowEndsInMs)}`)
   }
+  if (state.owed !== undefined) {
+    const { units, paidInMs } = state.owed
+    lines.push(`owes ${formatNumber(units)} ${units === 1 ? 'unit' : 'units'}, paid in ${formatDuration(paidInMs)} at the latest`)
+  }
   if (state.override !== undefined) {
     const { forMs } = state.override
     const numbers = formatOverride(state.algorithm, state.override)

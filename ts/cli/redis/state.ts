@@ -52,6 +52,8 @@ export interface KeyState {
   readonly bookedForMs?: number
   readonly blockedForMs?: number
   readonly override?: KeyOverride
+  /** The units that it owes. Idle time pays them until then, and calls pay them earlier. */
+  readonly owed?: { readonly units: number; readonly paidInMs: number }
   /** The strikes in a window that has not ended. */
   readonly strikes?: { readonly count: number; readonly windowEndsInMs: number }
   /** The latest ban, until it no longer counts. */
@@ -111,6 +113,9 @@ export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeySt
     ...(numbers === undefined
       ? {}
       : { override: { numbers, forMs: Math.ceil((stored.overrideUntilUs - nowUs) / 1_000) } }),
+    ...(stored.owedUntilUs > nowUs
+      ? { owed: { units: stored.owed, paidInMs: Math.ceil((stored.owedUntilUs - nowUs) / 1_000) } }
+      : {}),
     ...bansOf(stored, nowUs),
   }
 }
@@ -128,7 +133,7 @@ function bansOf(stored: native.NativeStoredKey, nowUs: number): Pick<KeyState, '
 }
 
 /** Whether a key has any state that matters. Otherwise it is fresh. */
-export function hasState({ isReadable, used, resetInMs, blockedForMs, override, strikes, ban }: KeyState): boolean {
-  const metadata = [blockedForMs, override, strikes, ban]
+export function hasState({ isReadable, used, resetInMs, blockedForMs, override, owed, strikes, ban }: KeyState): boolean {
+  const metadata = [blockedForMs, override, owed, strikes, ban]
   return !isReadable || used > 0 || resetInMs !== undefined || metadata.some((one) => one !== undefined)
 }

@@ -1,5 +1,6 @@
--- Holds of reservations. They are stored beside the states: one sorted set for each limiter and
--- user key, which expires with its last hold.
+-- Holds of reservations, and the set that has them and the calls that may be repeated (see
+-- repeats.lua). They are stored beside the states: one sorted set for each limiter and
+-- user key, which expires with its last member.
 --
 -- A hold has two members with its expiry in microseconds as their score: its identifier, and its
 -- identifier followed by its units: a double, or one for each policy if they are by policy. Members
@@ -11,8 +12,9 @@ local function new_holds(context)
   local MAX_DROPPED = 100
   local holds = {}
 
-  -- Adds a hold, and drops up to MAX_DROPPED expired members. Returns an error if that failed.
-  function holds.add(key, id, units, expires_at)
+  -- Adds one or two members with their score, and drops up to MAX_DROPPED expired members. Returns an
+  -- error if that failed.
+  function holds.add_members(key, score, ...)
     local name = KEYS[key]
     local ended = redis.pcall('ZCOUNT', name, '-inf', context.now)
     if type(ended) ~= 'number' then
@@ -21,7 +23,7 @@ local function new_holds(context)
     if ended > 0 then
       redis.pcall('ZREMRANGEBYRANK', name, '0', math.min(ended, MAX_DROPPED) - 1)
     end
-    local added = redis.pcall('ZADD', name, expires_at, id, expires_at, id .. units)
+    local added = redis.pcall('ZADD', name, score, ...)
     if type(added) ~= 'number' then
       return added
     end
@@ -29,6 +31,21 @@ local function new_holds(context)
     -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local ttl = string.format('%.0f', math.ceil((tonumber(latest) - context.now) / 1000) + 1)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
+  end
+
+  -- Adds a hold. Returns an error if that failed.
+  function holds.add(key, id, units, expires_at)
+    return holds.add_members(key, expires_at, id, expires_at, id .. units)
+  end
+
+  -- Whether a key has the most holds and calls that it may have. The embedded store has the same number.
+  function holds.is_full(key)
+    local MAX_MEMBERS = 20000
+    local members = redis.pcall('ZCARD', KEYS[key])
+    if type(members) ~= 'number' or members < MAX_MEMBERS then
+      return false
+    end
+    return members - redis.pcall('ZCOUNT', KEYS[key], '-inf', context.now) >= MAX_MEMBERS
   end
 
   -- Returns the expiry and the units of a hold, or nil if the hold has expired or does not exist, or if

@@ -29,6 +29,11 @@ export function areSame(one: Units, other: Units): boolean {
   )
 }
 
+/** Units as the engine reports those of a call that takes them: those by policy as 1. */
+export function totalOf(units: Units): number {
+  return typeof units === 'number' ? units : 1
+}
+
 /** The numbers of units. */
 export function listOf(units: Units): readonly number[] {
   return typeof units === 'number' ? [units] : units

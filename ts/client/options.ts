@@ -1,4 +1,4 @@
-import type { TakeOptions } from '../api/call-options.js'
+import type { TakeOptionsWithoutId } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
@@ -22,7 +22,7 @@ export interface ClientLimiter<K = string, N extends string = string, T extends 
   /** The policies of each tier; without tiers an empty object. */
   readonly tiers: { readonly [Tier in T]: unknown }
   /** Previews a decision. */
-  peek(key: K, cost?: TakeOptions & { readonly tier?: string }): Promise<Decision<N>>
+  peek(key: K, cost?: TakeOptionsWithoutId & { readonly tier?: string }): Promise<Decision<N>>
   /** Gives units of a decision back. */
   refund(decision: Decision<N>, units?: number): Promise<number>
   /** Refuses every call on a key for a time. */

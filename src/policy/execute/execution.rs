@@ -3,8 +3,9 @@
 use crate::policy::multi_policy::Response;
 #[cfg(doc)]
 use crate::policy::operation::Operation;
-use crate::policy::operation::ScheduledReservations;
+use crate::policy::operation::{HoldId, ScheduledReservations};
 use crate::policy::units::Units;
+use crate::time::Micros;
 
 /// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +37,32 @@ pub struct MoreUnits {
     /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
     /// before it; 0 without a hold.
     pub held: Option<Units>,
+    /// For [`Operation::Repeatable`], if it repeats an earlier call: that call.
+    pub first: Option<FirstCall>,
+}
+
+/// The call that another one repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstCall {
+    /// Its units.
+    pub units: Units,
+    /// Its hold if it is a reservation, and the end of this hold.
+    pub hold: Option<(HoldId, Micros)>,
 }
 
 impl MoreUnits {
-    /// All numbers: the moved ones, then those of the hold.
+    /// All numbers: the moved ones, those of the hold, those of the first call, its hold's end, and the
+    /// identifier of this hold in four numbers.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        let held = self.held.iter().flat_map(Units::numbers);
-        self.moved.iter().flatten().chain(held).copied()
+        let held = self.held.iter().flat_map(Units::numbers).copied();
+        let first = self.first.iter().flat_map(|first| {
+            let hold = first.hold.iter().flat_map(|(id, end)| {
+                let part = |bytes: &[u8; 4]| u64::from(u32::from_be_bytes(*bytes));
+                std::iter::once(*end).chain(id.as_chunks().0.iter().map(part))
+            });
+            first.units.numbers().iter().copied().chain(hold)
+        });
+        self.moved.iter().flatten().copied().chain(held).chain(first)
     }
 }
 
@@ -57,7 +77,21 @@ impl Execution {
     /// The result with further units.
     pub(crate) fn with_units(self, moved: Option<Box<[u64]>>, held: Option<Units>) -> Self {
         let has_more = moved.is_some() || held.is_some();
-        Self { more_units: has_more.then(|| Box::new(MoreUnits { moved, held })), ..self }
+        let more_units = has_more.then(|| Box::new(MoreUnits { moved, held, first: None }));
+        Self { more_units, ..self }
+    }
+
+    /// The result of a call that repeats another one.
+    pub(crate) fn repeating(response: Response, first: FirstCall) -> Self {
+        let units = first.units.when_charged();
+        let more_units = MoreUnits { moved: None, held: None, first: Some(first) };
+        Self { more_units: Some(Box::new(more_units)), ..Self::new(response, units) }
+    }
+
+    /// See [`MoreUnits::first`].
+    #[must_use]
+    pub fn first(&self) -> Option<&FirstCall> {
+        self.more_units.as_ref()?.first.as_ref()
     }
 
     /// See [`MoreUnits::moved`].

@@ -4,7 +4,9 @@
 //! its reservation has charged in total, so a caller that does not know of an extension neither
 //! charges units twice nor refunds more than was reserved.
 
-use super::{Execution, MovedUnits, PolicyEntry, charge_remaining, refund_charge, take};
+use super::{
+    Execution, KeyMetadata, MovedUnits, PolicyEntry, charge_remaining, refund_charge, take,
+};
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId};
 use crate::policy::policy_set::PolicySet;
@@ -119,13 +121,18 @@ impl Hold {
     }
 }
 
-fn holds<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut Vec<Hold>> {
+/// The metadata of the first policy's key.
+pub(super) fn metadata<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut KeyMetadata> {
     let first = entries.iter_mut().find(|entry| entry.number == 0)?;
-    Some(&mut first.part.metadata.holds)
+    Some(first.part.metadata)
+}
+
+fn holds<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut Vec<Hold>> {
+    Some(&mut metadata(entries)?.holds)
 }
 
 /// The hold with an identifier, if it has not expired.
-fn find(entries: &mut [PolicyEntry<'_, '_>], now: Micros, id: HoldId) -> Option<Hold> {
+pub(super) fn find(entries: &mut [PolicyEntry<'_, '_>], now: Micros, id: HoldId) -> Option<Hold> {
     holds(entries)?.iter().find(|hold| hold.id == id && hold.expires_at > now).cloned()
 }
 
@@ -148,23 +155,33 @@ fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {
     }
 }
 
-/// The most expired holds that are dropped at a time.
+/// The most expired holds and remembered calls that are dropped at a time.
 const MAX_DROPPED: usize = 50;
 
-/// Adds a hold, or replaces that with its identifier, and drops those that have expired: the earliest
-/// first, up to [`MAX_DROPPED`]. A clock that steps back may bring back the others.
+/// Adds a hold, or replaces that with its identifier, and drops what has expired.
 fn put(entries: &mut [PolicyEntry<'_, '_>], now: Micros, hold: Hold) {
-    if let Some(holds) = holds(entries) {
-        holds.retain(|other| other.id != hold.id);
-        let mut expired: Vec<_> = holds
-            .iter()
-            .filter(|other| other.expires_at <= now)
-            .map(|other| (other.expires_at, other.id))
-            .collect();
-        expired.sort_unstable();
-        if let Some(last) = expired.get(MAX_DROPPED - 1).or(expired.last()).copied() {
-            holds.retain(|other| (other.expires_at, other.id) > last);
+    if let Some(metadata) = metadata(entries) {
+        metadata.holds.retain(|other| other.id != hold.id);
+        drop_ended(metadata, now);
+        metadata.holds.push(hold);
+    }
+}
+
+/// Drops the holds and remembered calls that have expired: the earliest first, up to [`MAX_DROPPED`]. A
+/// clock that steps back may bring back the others.
+pub(super) fn drop_ended(metadata: &mut KeyMetadata, now: Micros) {
+    let KeyMetadata { holds, repeats, .. } = metadata;
+    let ended = holds.iter().filter(|hold| hold.expires_at <= now);
+    let mut ended: Vec<_> = ended.map(|hold| (hold.expires_at, true, None, hold.id)).collect();
+    let calls = repeats.iter().flat_map(|calls| calls.ended(now)).take(MAX_DROPPED);
+    // Of those that end at the same time the script drops the calls first.
+    ended.extend(calls.map(|(end, key)| (*end, false, Some(key.clone()), HoldId::default())));
+    ended.sort_unstable();
+    ended.truncate(MAX_DROPPED);
+    for (_, _, key, id) in ended {
+        match (key, &mut *repeats) {
+            (Some(key), Some(calls)) => calls.remove(&key),
+            _ => holds.retain(|hold| hold.id != id),
         }
-        holds.push(hold);
     }
 }

@@ -1,10 +1,11 @@
-//! The block, the override, the bans and the holds of a key.
+//! The block, the override, the bans, the holds and the remembered calls of a key.
 
 use std::sync::Arc;
 
 use crate::policy::Policy;
 use crate::policy::ban::BanRecord;
 use crate::policy::execute::holds::Hold;
+use crate::policy::execute::repeats::RememberedCalls;
 use crate::time::Micros;
 
 /// The block, the override and the bans of a key under one policy. A key that has only these is
@@ -19,6 +20,8 @@ pub struct KeyMetadata {
     pub bans: BanRecord,
     /// The holds of reservations, if it is the key of the first policy. Some may have expired.
     pub holds: Vec<Hold>,
+    /// The calls that may be repeated, if it is the key of the first policy; `None` if there are none.
+    pub repeats: Option<Box<RememberedCalls>>,
 }
 
 /// Numbers that decide on one key in place of the limiter's.
@@ -36,10 +39,12 @@ impl KeyMetadata {
     pub fn end(&self) -> Micros {
         let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
         let holds_until = self.holds.iter().map(|hold| hold.expires_at).max().unwrap_or(0);
-        override_until.max(self.blocked_until).max(self.bans.end()).max(holds_until)
+        let repeats_until = self.repeats.as_ref().map_or(0, |calls| calls.end());
+        let shown = override_until.max(self.blocked_until).max(self.bans.end());
+        shown.max(holds_until).max(repeats_until)
     }
 
-    /// Drops what has ended, but for holds: those are dropped by later holds of the key.
+    /// Drops what has ended, but for holds and remembered calls: those are dropped by later ones.
     pub fn drop_ended(&mut self, now: Micros) {
         if self.blocked_until <= now {
             self.blocked_until = 0;

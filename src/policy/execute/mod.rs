@@ -43,11 +43,12 @@ pub mod holds;
 mod metadata;
 mod moved_units;
 mod permits;
+pub mod repeats;
 mod scheduled;
 
 use moved_units::{MovedUnits, charge_remaining, refund_charge};
 
-pub use execution::{Execution, MoreUnits};
+pub use execution::{Execution, FirstCall, MoreUnits};
 pub use metadata::{KeyMetadata, Override};
 
 /// The state and metadata of a key under one policy, to change in place.
@@ -90,6 +91,9 @@ pub fn execute(
         }
         Operation::Reserve { cost, hold, lasting } => {
             return holds::reserve(policies, &mut entries, now, cost, (*hold, *lasting));
+        }
+        Operation::Repeatable(call) => {
+            return repeats::execute(policies, &mut entries, now, call);
         }
         Operation::Extend { hold, cost, lasting } => {
             let hold = (*hold, *lasting);
@@ -154,6 +158,7 @@ pub fn execute(
                 part.metadata.blocked_until = 0;
                 part.metadata.bans = BanRecord::default();
                 part.metadata.holds.clear();
+                part.metadata.repeats = None;
             }
             0
         }

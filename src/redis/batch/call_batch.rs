@@ -337,8 +337,9 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 }
 
 fn uses_holds(operation: &Operation) -> bool {
-    use Operation::{Extend, Renew, Reserve, Reset, Settle};
-    matches!(operation, Reserve { .. } | Extend { .. } | Settle { .. } | Renew { .. } | Reset)
+    use Operation::{Extend, Renew, Repeatable, Reserve, Reset, Settle};
+    let settles = matches!(operation, Extend { .. } | Settle { .. } | Renew { .. } | Reset);
+    settles || matches!(operation, Reserve { .. } | Repeatable(_))
 }
 
 #[cfg(test)]

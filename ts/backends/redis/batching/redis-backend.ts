@@ -8,12 +8,12 @@ import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex 
 import {
   codeOf,
   type EngineOperation,
-  isMetered,
   numbersOf,
   type Operation,
   type OperationResult,
   type ScheduledReservation,
 } from '../../operation.js'
+import { shapeOf } from '../../multi-policy.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import { commonCost, type Units } from '../../units.js'
 import type { Batcher, CallQueue } from './batcher.js'
@@ -115,11 +115,10 @@ export class RedisBackend implements LimiterBackend {
   }
 
   #decoderOf(operation: Operation): OperationDecoder {
-    if (!isMetered(operation)) {
-      return this.#operationDecoder
-    }
-    const metered = { kind: operation.kind, policies: this.policySet.policies.length }
-    return new OperationDecoder(this.#inFlight, this.#operationDecoder.names, metered)
+    const shape = shapeOf(operation, this.policySet.policies.length)
+    return shape === undefined
+      ? this.#operationDecoder
+      : new OperationDecoder(this.#inFlight, this.#operationDecoder.names, shape)
   }
 
   schedule(keys: Keys, cost: Units, maxWaitUs: number): Promise<ScheduledReservation> {

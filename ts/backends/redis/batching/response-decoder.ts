@@ -4,10 +4,10 @@ import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { decisionOf } from '../../decision-of.js'
 import {
-  type MeteredKind,
   multiLimitDecisionAt,
   operationResultAt,
   scheduledReservationAt,
+  type UnitsShape,
 } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
@@ -60,16 +60,16 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
 }
 
 export class OperationDecoder implements ResponseDecoder<OperationResult> {
-  /** @param metered - As for {@link operationResultAt}. */
+  /** @param shape - As for {@link operationResultAt}. */
   constructor(
     readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
-    readonly metered?: MeteredKind,
+    readonly shape?: UnitsShape,
   ) {}
 
   decodeAt(responses: FlushResponses, index: number): OperationResult | TollgateError {
     const start = index * RESPONSE_LENGTH
-    return operationResultAt(responses.numbers, start, this.names, this.metered) ?? errorIn(responses, index)
+    return operationResultAt(responses.numbers, start, this.names, this.shape) ?? errorIn(responses, index)
   }
 }
 

@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url'
 import calls from './defects/calls.mjs'
 import connections from './defects/connections.mjs'
 import fuzz from './defects/fuzz.mjs'
+import ids from './defects/ids.mjs'
 import laws from './defects/laws.mjs'
 import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
@@ -38,6 +39,12 @@ const KINDS = {
     command: () => ['cargo', 'test', '--profile', 'test-optimized', ...METER_TESTS],
     env: { TOLLGATE_CASES: '100' },
     finding: /^(?:Test failed: .*|test \S*units_tests::\S+ \.\.\. FAILED)$/m,
+  },
+  ids: {
+    defects: ids,
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', '--test', 'engine', '--', 'redis::operations'],
+    env: { TOLLGATE_CASES: '100' },
+    finding: /^Test failed: .*$/m,
   },
   twins: {
     defects: twins,

@@ -40,6 +40,12 @@ export default {
     'let until = sentAt + Math.min(retryAfterMs - 1, this.#maxMs)',
     'let until = sentAt + (retryAfterMs > 0 ? this.#maxMs : 0)',
   ],
+  'a call with an id that is charged again': ['lua/executor/repeats.lua', 'if record then', 'if record and false then'],
+  'a repeated reservation with a hold of its own': [
+    'ts/api/limiter.ts',
+    'hold: first?.hold ?? hold,',
+    'hold: first?.hold === undefined ? hold : hold,',
+  ],
   'a permit that is held after its loss': [
     'ts/api/held-permit.ts',
     'if (isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',

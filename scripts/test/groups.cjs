@@ -65,7 +65,7 @@ const GROUPS = [
       'permits/{linked-list,patience}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
-      'redis/calls/{distance,duplicates,faked-timers,flushes,operations}',
+      'redis/calls/{distance,duplicates,faked-timers,flushes,operations,repeated}',
       'redis/connection/{faults,inline-io,options}',
       'repository/*',
       'simulation/quick',

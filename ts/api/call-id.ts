@@ -44,7 +44,12 @@ export function callIdOf(method: string, id: unknown, idTtl: unknown, leastUs = 
     throw invalid('INVALID_OPTION', 'idTtl', "must be at most '1d'", idTtl)
   }
   if (lifeUs < leastUs) {
-    throw invalid('INVALID_OPTION', 'idTtl', `must be at least the ttl of the reservation, ${leastUs / 1_000} ms`, idTtl)
+    throw invalid(
+      'INVALID_OPTION',
+      'idTtl',
+      `must be at least the ttl of the reservation, ${leastUs / 1_000} ms`,
+      idTtl,
+    )
   }
   return { bytes, lifeUs }
 }

@@ -1,5 +1,5 @@
-import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import type { CallId } from '../backends/operation.js'
+import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
 import type { CostOf, IsCostRequired, MeterOf } from '../policies/cost-of.js'
@@ -69,7 +69,9 @@ export type CostOptionArguments<P, O, Further = unknown> =
 export type TagArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
 
 /** The cost of a call, or its options `O`. */
-export type CostArguments<P, Costs = never, O extends TakeOptionsWithoutId = TakeOptionsWithoutId> = [MeterOf<P>] extends [never]
+export type CostArguments<P, Costs = never, O extends TakeOptionsWithoutId = TakeOptionsWithoutId> = [
+  MeterOf<P>,
+] extends [never]
   ? [TierOf<P>] extends [never]
     ? [cost?: number | Costs | O]
     : [options: WithTier<P, O>]
@@ -134,7 +136,9 @@ export function tierArgumentsOf(method: string, options: unknown): TierArguments
 
 /** Checks the options of a call on a key, and returns the tag. */
 export function tagOfOptions(method: string, options: unknown): string | undefined {
-  return options === undefined ? undefined : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag'], adviceOnId).tag)
+  return options === undefined
+    ? undefined
+    : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag'], adviceOnId).tag)
 }
 
 export function unitsOf(value: unknown): number {

@@ -37,6 +37,7 @@ import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
 import { PermitPool } from './permit-pool.js'
 import { chargeFor, performRefund, refundOperationFor } from './refund.js'
+import { takeById } from './repeatable.js'
 import {
   checkReservable,
   type HoldCall,
@@ -47,7 +48,6 @@ import {
   settleReservation,
 } from './reservation.js'
 import { decodeReservation, HOLD_BYTES, type KnownReservation } from './reservation-id.js'
-import { takeById } from './repeatable.js'
 import { abortError, ScheduledWaits } from './scheduled-waits.js'
 import { chargedBy } from './taken-many.js'
 import { type PoliciesByName, TierBackends } from './tier-backends.js'

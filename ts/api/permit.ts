@@ -87,7 +87,13 @@ export interface AcquireCall {
 /** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */
 export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): AcquireCall {
   const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
-  const { cost, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names, adviceOnId)
+  const {
+    cost,
+    maxWait = 0,
+    signal,
+    tag,
+    tier,
+  } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names, adviceOnId)
   return {
     units: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),

@@ -151,7 +151,11 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @example
    * if (!(await limiter.tryTake('user:42'))) return
    */
-  readonly tryTake: IfUnits<P, 'tryTake', (key: KeyOf<P>, ...cost: CostArguments<P, never, TakeOptions>) => Promise<boolean>>
+  readonly tryTake: IfUnits<
+    P,
+    'tryTake',
+    (key: KeyOf<P>, ...cost: CostArguments<P, never, TakeOptions>) => Promise<boolean>
+  >
 
   /**
    * {@link take} for several keys in one call to the engine, each decided separately, in order.

@@ -163,8 +163,7 @@ export function shapeOf(operation: EngineOperation, policies: number): UnitsShap
 
 /** The first call with an identifier: its units, and of a reservation the end and the parts of its hold. */
 function firstCallAt(responses: Float64Array, start: number, { kind, policies }: UnitsShape): FirstCall {
-  const units =
-    policies === undefined ? (responses[start] as number) : [...responses.subarray(start, start + policies)]
+  const units = policies === undefined ? (responses[start] as number) : [...responses.subarray(start, start + policies)]
   const at = start + (policies ?? 1)
   if (kind !== 'reserve') {
     return { units, hold: undefined, expiresAtUs: 0 }

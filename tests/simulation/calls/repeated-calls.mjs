@@ -99,7 +99,12 @@ export class RepeatedCalls {
         world.violate(`the reservation with the id ${request.id} is another one`)
       }
       request.isSettled = true
-      process.track(`commit of ${request.id}`, 0, () => result.commit(0), () => {})
+      process.track(
+        `commit of ${request.id}`,
+        0,
+        () => result.commit(0),
+        () => {},
+      )
     }
   }
 

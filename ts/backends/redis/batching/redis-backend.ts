@@ -5,6 +5,7 @@ import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
+import { shapeOf } from '../../multi-policy.js'
 import {
   codeOf,
   type EngineOperation,
@@ -13,7 +14,6 @@ import {
   type OperationResult,
   type ScheduledReservation,
 } from '../../operation.js'
-import { shapeOf } from '../../multi-policy.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import { commonCost, type Units } from '../../units.js'
 import type { Batcher, CallQueue } from './batcher.js'

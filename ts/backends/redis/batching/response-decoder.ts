@@ -3,12 +3,7 @@ import { withUnits } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { decisionOf } from '../../decision-of.js'
-import {
-  multiLimitDecisionAt,
-  operationResultAt,
-  scheduledReservationAt,
-  type UnitsShape,
-} from '../../multi-policy.js'
+import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt, type UnitsShape } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH, withMarks } from '../../response.js'

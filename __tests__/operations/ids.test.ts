@@ -1,6 +1,5 @@
 /** Calls with an id: the first one is charged, and the others get its decision. */
 import {
-  type Allowed,
   type Decision,
   fixedWindow,
   gcra,
@@ -300,5 +299,5 @@ test('takeSync takes an id', () => {
   limiter.takeSync('a')
   const repeated: Decision<'default'> = limiter.takeSync('a', { cost: 2, id: 'x' })
   expect(repeated).toEqual({ ...first, ...REPEATED })
-  expect((repeated as Allowed).remaining).toBe(8)
+  expect(repeated.remaining).toBe(8)
 })

@@ -19,11 +19,13 @@ const [LOSING_MS, DELIVERING_MS] = [2_000, 1_500]
 
 const POLICY = fixedWindow({ limit: 1_000_000, window: '1d' })
 
+type WindowLimiter = RateLimiter<typeof POLICY>
+
 /** Repeats a call, by any of the limiters, until the store has answered. Returns the answer and the failures. */
 async function repeated<T>(
-  limiters: readonly RateLimiter[],
+  limiters: readonly WindowLimiter[],
   random: Random,
-  call: (limiter: RateLimiter) => Promise<T>,
+  call: (limiter: WindowLimiter) => Promise<T>,
 ): Promise<readonly [T, unknowns: number]> {
   for (let unknowns = 0; ; ) {
     try {

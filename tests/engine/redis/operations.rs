@@ -189,9 +189,12 @@ fn with_id(asked: Operation, step: Step) -> Operation {
     Operation::Repeatable(Box::new(RepeatableCall { id, lasting: units * 300_000, cost, hold }))
 }
 
-/// An oracle of calls that may be repeated: by the first key, the kind and the identifier.
+/// The first key, whether it is a reservation, and the identifier.
+type CallName = (Option<usize>, bool, Box<[u8]>);
+
+/// An oracle of calls that may be repeated.
 #[derive(Default)]
-struct FirstCalls(HashMap<(Option<usize>, bool, Box<[u8]>), First>);
+struct FirstCalls(HashMap<CallName, First>);
 
 /// A call that was charged, and the time from which it is decided anew.
 struct First {

@@ -85,3 +85,54 @@ test('lost answers neither charge a call twice nor lose a charge', async () => {
   await Promise.all([...stores, store].map((one) => one.close()))
   await Promise.all(proxies.map((proxy) => proxy.stop()))
 }, 60_000)
+
+test('neither a cached refusal nor a lease answers a call with an id', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), {
+    store: opened.store,
+    prefix: 'local',
+    local: { refusals: '10s', lease: '500ms' },
+  })
+  const first = await limiter.take('a', { cost: 2, id: 'x' })
+  for (let taken = 0; taken < 8; taken++) {
+    await limiter.take('a')
+  }
+  const reservation = await limiter.reserve('b', 10, { id: 'x' })
+  await Promise.all([limiter.take('a'), limiter.take('b')])
+  expect((await limiter.take('a')).source).toBe('cache')
+  expect((await limiter.take('b')).source).toBe('cache')
+  expect(await limiter.take('a', { cost: 2, id: 'x' })).toEqual({ ...first, repeated: true })
+  const repeated = await limiter.reserve('b', 10, { id: 'x' })
+  expect(repeated.decision).toEqual({ ...reservation.decision, repeated: true })
+  expect(await limiter.refund(await limiter.take('a', { id: 'x' }))).toBe(2)
+  expect((await limiter.take('a', { cost: 2, id: 'y' })).source).toBe('store')
+  await limiter.close()
+})
+
+test('while Redis is away a share remembers ids, and a fixed answer does not', async () => {
+  const proxy = await TcpProxy.start(opened.server)
+  await proxy.refuse()
+  proxy.cut()
+  await using store = new RedisStore({ url: proxy.url, commandTimeout: TIMEOUT_MS })
+  const shared = new RateLimiter(POLICY, { store, prefix: 'away', onStoreFailure: { embedded: { share: 1 } } })
+  const first = await shared.take('a', { cost: 3, id: 'x' })
+  expect(first).toMatchObject({ source: 'fallback', used: 3 })
+  expect(await shared.take('a', { cost: 3, id: 'x' })).toEqual({ ...first, repeated: true })
+  const reservation = await shared.reserve('a', 4, { id: 'x' })
+  const again = await shared.reserve('a', 4, { id: 'x' })
+  expect(again.decision).toEqual({ ...reservation.decision, repeated: true })
+  const allowing = new RateLimiter(POLICY, { store, prefix: 'away', onStoreFailure: 'allow' })
+  for (const _ of [1, 2]) {
+    const allowed = await allowing.take('a', { id: 'x' })
+    expect(allowed).toMatchObject({ allowed: true, source: 'none' })
+    expect(allowed).not.toHaveProperty('repeated')
+  }
+  await proxy.accept()
+  // The store does not know the calls of the share.
+  await sleep(1_500)
+  const later = await shared.take('a', { cost: 3, id: 'x' })
+  expect(later).toMatchObject({ source: 'store', used: 3 })
+  expect(later).not.toHaveProperty('repeated')
+  await shared.close()
+  await allowing.close()
+  await proxy.stop()
+}, 20_000)

@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url'
 import calls from './defects/calls.mjs'
 import connections from './defects/connections.mjs'
 import fuzz from './defects/fuzz.mjs'
+import ids from './defects/ids.mjs'
 import laws from './defects/laws.mjs'
 import meters from './defects/meters.mjs'
 import models from './defects/models.mjs'
@@ -26,7 +27,15 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const SEED = /^seed \d+: \d+ violations; the first: .*$/m
 
-const METER_TESTS = ['--test', 'engine', '--', 'laws::meters', 'policy::multi_policy', 'redis::flushes', 'redis::operations']
+const METER_TESTS = [
+  '--test',
+  'engine',
+  '--',
+  'laws::meters',
+  'policy::multi_policy',
+  'redis::flushes',
+  'redis::operations',
+]
 
 const OWED_TESTS = ['--test', 'engine', '--', 'policy::owed', 'redis::operations']
 
@@ -51,6 +60,12 @@ const KINDS = {
   owed: {
     defects: owed,
     command: () => ['cargo', 'test', '--profile', 'test-optimized', ...OWED_TESTS],
+    env: { TOLLGATE_CASES: '100' },
+    finding: /^Test failed: .*$/m,
+  },
+  ids: {
+    defects: ids,
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', '--test', 'engine', '--', 'redis::operations'],
     env: { TOLLGATE_CASES: '100' },
     finding: /^Test failed: .*$/m,
   },

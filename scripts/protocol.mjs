@@ -84,7 +84,10 @@ const TABLES = [
       'RENEW_PERMIT',
     ]
       .map((name, index) => [name, index + 1])
-      .concat([['METERED', 64, 'Added to an operation whose units are by policy.']]),
+      .concat([
+        ['METERED', 64, 'Added to an operation whose units are by policy.'],
+        ['REPEATABLE', 128, 'Added to an operation with the id of a call, which gets the first decision again.'],
+      ]),
   },
   {
     name: 'status',
@@ -112,6 +115,7 @@ const TABLES = [
       'MALFORMED',
       'SHARED_BUCKET',
       'NO_CAPACITY',
+      'TOO_MANY_HOLDS',
     ].map((name, index) => [name, -(index + 1)]),
   },
   {
@@ -150,6 +154,7 @@ const TABLES = [
       ['UNREADABLE', 3, 'The key has a value that no limiter wrote.'],
       ['UNWRITTEN', 4, 'Redis refused to write the key; the reply has its error.'],
       ['STALE', 5, "The request is for another time; the client sends it again for the server's time."],
+      ['TOO_MANY_HOLDS', 6, 'The key has the most holds and ids of calls that it may have.'],
       ['OTHER_NUMBERS', 8, "Added if the numbers of the state differ from the policy's."],
       ['OVERRIDDEN', 16, 'Added if an override decided the call.'],
       ['BLOCKED', 32, 'Added while the key is blocked.'],

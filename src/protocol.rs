@@ -23,6 +23,8 @@ pub(crate) mod operation {
     pub(crate) const RENEW_PERMIT: u8 = 19;
     /// Added to an operation whose units are by policy.
     pub(crate) const METERED: u8 = 64;
+    /// Added to an operation with the id of a call, which gets the first decision again.
+    pub(crate) const REPEATABLE: u8 = 128;
 }
 
 /// The statuses of decisions, in responses to JavaScript. Failures have negative codes.
@@ -49,6 +51,7 @@ pub(crate) mod failure {
     pub(crate) const MALFORMED: i32 = -11;
     pub(crate) const SHARED_BUCKET: i32 = -12;
     pub(crate) const NO_CAPACITY: i32 = -13;
+    pub(crate) const TOO_MANY_HOLDS: i32 = -14;
 }
 
 /// The kinds of policies, in calls from JavaScript.
@@ -102,6 +105,8 @@ pub(crate) mod outcome {
     pub(crate) const UNWRITTEN: u8 = 4;
     /// The request is for another time; the client sends it again for the server's time.
     pub(crate) const STALE: u8 = 5;
+    /// The key has the most holds and ids of calls that it may have.
+    pub(crate) const TOO_MANY_HOLDS: u8 = 6;
     /// Added if the numbers of the state differ from the policy's.
     pub(crate) const OTHER_NUMBERS: u8 = 8;
     /// Added if an override decided the call.
@@ -200,6 +205,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_RELEASE", "18"),
     ("OPERATION_RENEW_PERMIT", "19"),
     ("OPERATION_METERED", "64"),
+    ("OPERATION_REPEATABLE", "128"),
     ("FORM_GENERAL", "0"),
     ("FORM_WITH_HOLDS", "1"),
     ("FORM_MULTI_POLICY", "2"),
@@ -216,6 +222,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OUTCOME_UNREADABLE", "3"),
     ("OUTCOME_UNWRITTEN", "4"),
     ("OUTCOME_STALE", "5"),
+    ("OUTCOME_TOO_MANY_HOLDS", "6"),
     ("OUTCOME_OTHER_NUMBERS", "8"),
     ("OUTCOME_OVERRIDDEN", "16"),
     ("OUTCOME_BLOCKED", "32"),
@@ -251,6 +258,7 @@ pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("executor/owed.lua", lua!("executor/owed.lua")),
     ("executor/permit_operations.lua", lua!("executor/permit_operations.lua")),
     ("executor/refunds.lua", lua!("executor/refunds.lua")),
+    ("executor/repeats.lua", lua!("executor/repeats.lua")),
     ("executor/units.lua", lua!("executor/units.lua")),
     ("fixed_window/bounds.lua", lua!("fixed_window/bounds.lua")),
     ("fixed_window/fast_path.lua", lua!("fixed_window/fast_path.lua")),

@@ -13,7 +13,8 @@
 -- calls      for each: operation (one byte), the number of the key in each key dimension (two
 --            bytes, 0 if the call has no key there), the arguments of the operation (of a take its
 --            cost, a double). With OPERATION_METERED added to the operation, units are by policy: one
---            double for each policy, where there is one double otherwise
+--            double for each policy, where there is one double otherwise. With OPERATION_REPEATABLE added,
+--            the call has an identifier: see repeats.lua
 local function decide_group(context, at, key_offset, has_holds)
   local unpack_struct = struct.unpack
   local group, dimension_of, key_offsets = new_group(), {}, {}
@@ -64,13 +65,17 @@ local function decide_group(context, at, key_offset, has_holds)
       take(context, group, keys, cost)
     else
       operations = operations or new_operations(context)
-      context.is_metered = operation > OPERATION_METERED
+      local kind
+      if operation > OPERATION_REPEATABLE then
+        operation, kind = OPERATION_REPEATABLE, operation - OPERATION_REPEATABLE
+      end
+      context.is_metered = (kind or operation) > OPERATION_METERED
       if context.is_metered then
-        operation = operation - OPERATION_METERED
+        operation, kind = kind and operation or operation - OPERATION_METERED, kind and kind - OPERATION_METERED
       end
       pay(context, group, keys)
       local first, units, details = context.outcome_count + 1
-      at, units, details = operations[operation](group, keys, at, key_offset)
+      at, units, details = operations[operation](group, keys, at, key_offset, kind)
       if units then
         context.operation_results[first] = struct.pack('>d', units) .. (details or '')
       end

@@ -1,5 +1,6 @@
--- Holds of reservations. They are stored beside the states: one sorted set for each limiter and
--- user key, which expires with its last hold.
+-- Holds of reservations, and the set that has them and the calls that may be repeated (see
+-- repeats.lua). They are stored beside the states: one sorted set for each limiter and
+-- user key, which expires with its last member.
 --
 -- A hold has two members with its expiry in microseconds as their score: its identifier, and its
 -- identifier followed by its units: a double, or one for each policy if they are by policy. Members
@@ -10,20 +11,24 @@
 -- All functions take the number of the set's key, and units as this text. On failure they return
 -- Redis's reply, or `false` if the key is not such a sorted set.
 local function new_holds(context)
-  local MAX_DROPPED = 100
+  -- Of 10,000 holds and calls. The embedded store has the same number.
+  local MAX_MEMBERS, MAX_DROPPED = 20000, 100
   local holds = {}
 
-  -- Adds a hold, and drops up to MAX_DROPPED members that can no longer be settled. Returns an error if that failed.
-  function holds.add(key, id, units, expires_at)
+  -- Adds one or two members with their score, and drops up to MAX_DROPPED members that can no longer be
+  -- settled. A full set drops those that have expired, too. Returns an error if that failed.
+  function holds.add_members(key, score, ...)
     local name = KEYS[key]
-    local ended = redis.pcall('ZCOUNT', name, '-inf', context.now - HOLD_LATE)
-    if type(ended) ~= 'number' then
+    local members = redis.pcall('ZCARD', name)
+    if type(members) ~= 'number' then
       return false
     end
+    local dropped_until = members < MAX_MEMBERS and context.now - HOLD_LATE or context.now
+    local ended = redis.pcall('ZCOUNT', name, '-inf', dropped_until)
     if ended > 0 then
       redis.pcall('ZREMRANGEBYRANK', name, '0', math.min(ended, MAX_DROPPED) - 1)
     end
-    local added = redis.pcall('ZADD', name, expires_at, id, expires_at, id .. units)
+    local added = redis.pcall('ZADD', name, score, ...)
     if type(added) ~= 'number' then
       return added
     end
@@ -33,9 +38,24 @@ local function new_holds(context)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
+  -- Adds a hold. Returns an error if that failed.
+  function holds.add(key, id, units, expires_at)
+    return holds.add_members(key, expires_at, id, expires_at, id .. units)
+  end
+
+  -- Whether a key has the most holds and calls that it may have.
+  function holds.is_full(key)
+    local members = redis.pcall('ZCARD', KEYS[key])
+    if type(members) ~= 'number' or members < MAX_MEMBERS then
+      return false
+    end
+    return members - redis.pcall('ZCOUNT', KEYS[key], '-inf', context.now) >= MAX_MEMBERS
+  end
+
   -- Returns the expiry and the units of a hold, or nil if the hold expired more than `lateness` ago (by
-  -- default 0) or does not exist, or if its units do not have `size` bytes: a limiter with other policies may have charged them. Without
-  -- `size` they may have any number of bytes. The third result is `false` if the set cannot be read.
+  -- default 0) or does not exist, or if its units do not have `size` bytes: a limiter with other policies
+  -- may have charged them. Without `size` they may have any number of bytes. The third result is `false`
+  -- if the set cannot be read.
   function holds.find(key, id, size, lateness)
     local rank = redis.pcall('ZRANK', KEYS[key], id)
     if type(rank) == 'table' then

@@ -223,6 +223,17 @@ local function new_operations(context)
     end
   end
 
+  -- Fails a call whose key has the most holds and calls that it may have.
+  local function refuse_hold(group, keys)
+    local first = context.outcome_count + 1
+    report_status(group, keys)
+    for outcome = first, context.outcome_count do
+      context.outcome_codes[outcome], context.details[outcome] = OUTCOME_TOO_MANY_HOLDS, nil
+    end
+  end
+
+  --@include executor/repeats.lua
+
   operations[OPERATION_RESERVE] = function(group, keys, at, key_offset)
     holds = holds or new_holds(context)
     local hold_number, id, cost, duration, at_cost, after
@@ -231,6 +242,10 @@ local function new_operations(context)
     local units = string.sub(context.request, at_cost, after - 1)
     duration, after = unpack_struct('>d', context.request, after)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
+    if hold_number > 0 and not group.is_stale and holds.is_full(hold_key) then
+      refuse_hold(group, keys)
+      return after, 0
+    end
     -- A cost of 0 charges nothing, and so needs no hold.
     local needs_hold = has_units(cost)
     local admitted = take(context, group, keys, cost, hold_number > 0 and needs_hold and function()

@@ -45,6 +45,12 @@ export default {
     'other.dimension === dimension && meterOf(policy) === meterOf(index)',
     'other.dimension === dimension && (meterOf(policy) ?? index) >= 0',
   ],
+  'a call with an id that is charged again': ['lua/executor/repeats.lua', 'if record then', 'if record and false then'],
+  'a repeated reservation with a hold of its own': [
+    'ts/api/limiter.ts',
+    'hold: first?.hold ?? hold,',
+    'hold: first?.hold === undefined ? hold : hold,',
+  ],
   'a permit that is held after its loss': [
     'ts/api/held-permit.ts',
     'if (this.isOver || isAboutToExpire({ expiresMs, since: this.#renewedAt }, now)) {',

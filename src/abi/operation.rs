@@ -7,7 +7,7 @@ use crate::algorithm::{
     ChargeRecord, PermitRequest, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
 use crate::policy::Policy;
-use crate::policy::operation::{Charge, HoldId, NewHold, Operation};
+use crate::policy::operation::{Charge, HoldId, MAX_CALL_ID, NewHold, Operation, RepeatableCall};
 use crate::policy::policy_set::MAX_POLICIES;
 use crate::policy::units::Units;
 use crate::protocol::operation;
@@ -20,11 +20,17 @@ pub(crate) type Overrides = Vec<Option<Arc<Policy>>>;
 ///
 /// If the code has [`METERED`](operation::METERED), units are by policy: the number of policies stands
 /// before the first units, and each number of units is replaced by one for each policy.
+///
+/// If the code has [`REPEATABLE`](operation::REPEATABLE), the identifier and its life stand before all
+/// others: the number of bytes, these bytes in groups of six, and the time.
 pub(crate) fn read(
     code: u8,
     numbers: &[f64],
     overrides: impl FnOnce() -> Overrides,
 ) -> Option<Operation> {
+    if code > operation::REPEATABLE {
+        return repeatable(code - operation::REPEATABLE, numbers);
+    }
     if code > operation::METERED {
         return metered(code - operation::METERED, numbers);
     }
@@ -54,6 +60,28 @@ pub(crate) fn read(
         }
         _ => return None,
     })
+}
+
+/// The bytes of an identifier in one number.
+const ID_BYTES: usize = 6;
+
+/// A take or a reservation with an identifier.
+fn repeatable(code: u8, numbers: &[f64]) -> Option<Operation> {
+    let (&length, numbers) = numbers.split_first()?;
+    let length =
+        usize::try_from(whole(length)).ok().filter(|length| (1..=MAX_CALL_ID).contains(length))?;
+    let (groups, numbers) = numbers.split_at_checked(length.div_ceil(ID_BYTES))?;
+    let bytes =
+        groups.iter().flat_map(|&group| whole(group).to_le_bytes().into_iter().take(ID_BYTES));
+    let id = bytes.take(length).collect();
+    let (&lasting, numbers) = numbers.split_first()?;
+    let lasting = whole(lasting);
+    let (cost, hold) = match read(code, numbers, Vec::new)? {
+        Operation::Take { cost } => (cost, None),
+        Operation::Reserve { cost, hold, lasting } => (cost, Some((hold, lasting))),
+        _ => return None,
+    };
+    Some(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold })))
 }
 
 /// Refunds units of an earlier call. The numbers are these units, those of that call, those that stay
@@ -274,6 +302,37 @@ mod tests {
         for code in [operation::TAKE_UP_TO, operation::RENEW, operation::RESET, 0] {
             assert_eq!(metered(code, &[1.0, 1.0]), None, "{code}");
         }
+    }
+
+    #[test]
+    fn an_identifier_and_its_life_stand_before_the_numbers_of_its_call() {
+        let code = operation::TAKE + operation::REPEATABLE;
+        let group = f64::from(u32::from_le_bytes(*b"job:")) + f64::from(0x37_31) * 2_f64.powi(32);
+        let take = |id: &[u8]| {
+            let (id, lasting) = (id.into(), 9);
+            Operation::Repeatable(Box::new(RepeatableCall {
+                id,
+                lasting,
+                cost: 5.into(),
+                hold: None,
+            }))
+        };
+        let read = |code, numbers: &[f64]| super::read(code, numbers, Vec::new);
+        assert_eq!(read(code, &[6.0, group, 9.0, 5.0]), Some(take(b"job:17")));
+        assert_eq!(read(code, &[7.0, group, 33.0, 9.0, 5.0]), Some(take(b"job:17!")));
+        let metered = read(code + operation::METERED, &[1.0, 33.0, 9.0, 2.0, 5.0, 0.0]);
+        let Some(Operation::Repeatable(call)) = metered else { panic!("{metered:?}") };
+        assert_eq!((&call.id[..], call.cost), (&b"!"[..], [5, 0].into()));
+        let reserve = [&[1.0, 33.0, 9.0], &[3.0; 16][..], &[5.0, 7.0]].concat();
+        let reserve = read(operation::RESERVE + operation::REPEATABLE, &reserve);
+        let Some(Operation::Repeatable(call)) = reserve else { panic!("{reserve:?}") };
+        assert_eq!((call.cost, call.hold), (5.into(), Some(([3; 16], 7))));
+        let too_long = [&[129.0], &[33.0; 22][..], &[9.0, 5.0]].concat();
+        for numbers in [&[0.0, 9.0, 5.0][..], &[6.0], &[6.0, group], &[7.0, group, 9.0], &too_long]
+        {
+            assert_eq!(read(code, numbers), None, "{numbers:?}");
+        }
+        assert_eq!(read(operation::PEEK + operation::REPEATABLE, &[1.0, 33.0, 9.0, 5.0]), None);
     }
 
     #[test]

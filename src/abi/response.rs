@@ -1,8 +1,8 @@
 //! The encoding of a response: ten doubles in an array that JavaScript reads. If the limits have
 //! names, a key is blocked, or the response is to an operation, six more follow for each limit, then
 //! two for the block of each limit's key if any is blocked, and then the units that were moved by
-//! policy, the units of a hold (one number, or one for each policy), or the numbers of scheduled
-//! reservations.
+//! policy, the units of a hold (one number, or one for each policy), the numbers of the first call that
+//! this one repeats, or the numbers of scheduled reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
@@ -48,6 +48,10 @@ const MULTI_LIMIT: f64 = 8.0;
 /// blocks follow the reports.
 const BLOCKED: f64 = 16.0;
 
+/// Added to the status code, with [`MULTI_LIMIT`], if the call repeats another one. Its units, and the
+/// hold's end and identifier if it is a reservation, follow the reports.
+const REPEATED: f64 = 32.0;
+
 /// The retry time of a limit that never admits the cost.
 const NEVER: f64 = -1.0;
 
@@ -73,6 +77,8 @@ pub(crate) enum FailureCode {
     SharedBucket = failure::SHARED_BUCKET,
     /// The embedded store is full, and has no capacity for a block or an override of the key.
     NoCapacity = failure::NO_CAPACITY,
+    /// The key has 10,000 open reservations and remembered calls.
+    TooManyHolds = failure::TOO_MANY_HOLDS,
     /// Redis was not available in time. This code and those below come with a text.
     Unavailable = failure::UNAVAILABLE,
     /// The connection broke: it is unknown whether units were charged.
@@ -101,6 +107,7 @@ impl From<OperationError> for FailureCode {
         match unperformed {
             OperationError::SharedBucket => Self::SharedBucket,
             OperationError::NoCapacity => Self::NoCapacity,
+            OperationError::TooManyHolds => Self::TooManyHolds,
             // TypeScript builds an override from the limiter's own policies.
             OperationError::InvalidOverride => Self::Panicked,
         }
@@ -256,7 +263,9 @@ pub(crate) fn encode_execution(
     let Response { decision, limits: reports, blocks } = response;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
     let blocked = if blocks.is_some() { BLOCKED } else { 0.0 };
-    let code = MULTI_LIMIT + blocked + status_code(decision.status);
+    let is_repeated = more_units.as_ref().is_some_and(|more| more.first.is_some());
+    let repeated = if is_repeated { REPEATED } else { 0.0 };
+    let code = MULTI_LIMIT + blocked + repeated + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
     let details = ResponseDetails { reports, blocks, more_units, scheduled };

@@ -85,6 +85,7 @@ fn failure_code(error: &CallFailure) -> FailureCode {
         CallFailure::Call(CallError::Unreadable | CallError::Unwritten(_) | CallError::Stale) => {
             FailureCode::Refused
         }
+        CallFailure::Call(CallError::TooManyHolds) => FailureCode::TooManyHolds,
         CallFailure::Call(CallError::Malformed) => FailureCode::Malformed,
     }
 }

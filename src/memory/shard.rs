@@ -60,7 +60,7 @@ pub(super) enum StateEntry<'a> {
 pub(super) struct Shard {
     sweep_debt: u32,
     entries: Table<State>,
-    /// Blocks, overrides and bans, which few keys have.
+    /// Blocks, overrides, bans, holds and remembered calls, which few keys have.
     metadata: Table<KeyMetadata>,
     /// Sorted by name. The list is short because the buckets are spread over the shards.
     overflow: Vec<OverflowBucket>,
@@ -162,9 +162,21 @@ impl Shard {
         self.metadata.get(key_ref)
     }
 
-    /// Stores the block, the override, the bans and the holds of a key, unless there are none.
-    /// `claimed` says whether capacity was claimed for them. Without a claim and a stored entry, a
-    /// sweep has dropped them meanwhile: all of them have ended.
+    /// Takes a key's metadata out of its entry: a copy of many holds and calls would take time. Until it is
+    /// put back or [kept](Self::keep_metadata), the entry has metadata that no sweep drops.
+    pub(super) fn take_metadata(&mut self, key_ref: KeyRef<'_>) -> Option<KeyMetadata> {
+        let index = self.metadata.index(key_ref)?;
+        let taken_out = KeyMetadata { blocked_until: Micros::MAX, ..KeyMetadata::default() };
+        Some(mem::replace(self.metadata.value_at(index), taken_out))
+    }
+
+    /// Puts back metadata that was [taken out](Self::take_metadata).
+    pub(super) fn put_back_metadata(&mut self, key_ref: KeyRef<'_>, metadata: KeyMetadata) {
+        self.metadata.put(key_ref, metadata);
+    }
+
+    /// Stores the block, the override, the bans, the holds and the remembered calls of a key, unless
+    /// there are none. `claimed` says whether capacity was claimed for them.
     pub(super) fn keep_metadata(
         &mut self,
         key_ref: KeyRef<'_>,

@@ -36,6 +36,22 @@ pub struct Charge {
     pub taken: Vec<ChargeRecord>,
 }
 
+/// A [take](Operation::Take) or a [reservation](Operation::Reserve) that may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatableCall {
+    /// The identifier of the call.
+    pub id: Box<[u8]>,
+    /// How long the first decision is remembered, in microseconds.
+    pub lasting: Micros,
+    /// The units.
+    pub cost: Units,
+    /// The hold of a reservation, and how long it may be settled, in microseconds.
+    pub hold: Option<(HoldId, Micros)>,
+}
+
+/// The longest identifier of a call, in bytes.
+pub const MAX_CALL_ID: usize = 128;
+
 /// An operation on a key, or on several keys that are decided together.
 ///
 /// Units may be [by policy](Units::ByPolicy). A policy whose cost is 0 only repairs its state, and
@@ -47,6 +63,10 @@ pub enum Operation {
         /// The units.
         cost: Units,
     },
+    /// Takes or reserves units, unless a call with the same identifier did so before: then the result is
+    /// that of this first call, with its units, and nothing is charged. Only a call that was charged is
+    /// remembered, with the key of the first policy. Takes and reservations have separate identifiers.
+    Repeatable(Box<RepeatableCall>),
     /// Takes as many units as fit, at most `units`.
     TakeUpTo {
         /// The largest number of units.
@@ -157,7 +177,8 @@ pub enum Operation {
         /// The permit.
         permit: PermitId,
     },
-    /// Makes the key fresh; an override stays. Drops the holds of the key of the first policy.
+    /// Makes the key fresh; an override stays. Drops the holds of the key of the first policy, and
+    /// forgets the calls that may be repeated.
     Reset,
     /// Blocks the key: refuses all calls for a time. A block that ends later stays.
     Block {
@@ -191,6 +212,7 @@ impl Operation {
             | Self::Acquire { cost, .. } => Some(cost),
             Self::Penalize { units } | Self::Refund { units, .. } => Some(units),
             Self::Settle { actual, .. } => Some(actual),
+            Self::Repeatable(call) => Some(&call.cost),
             _ => None,
         }
     }

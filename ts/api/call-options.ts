@@ -1,8 +1,10 @@
+import type { CallId } from '../backends/operation.js'
 import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, isPlain, optionsOf, wholeNumber } from '../input/options.js'
 import type { CostOf, IsCostRequired, MeterOf } from '../policies/cost-of.js'
 import type { TierOf } from '../policies/policy-set.js'
+import { adviceOnId, callIdOf, takeOptionNamesOf, type UncheckedTakeOptions } from './call-id.js'
 import { TollgateError } from './error.js'
 import { plainUnitsOf } from './metered-units.js'
 
@@ -22,7 +24,18 @@ export interface TakeOptions {
    * share a slot, and a key must always have the same tag. Default: the limiter's tag, or else the key itself.
    */
   readonly tag?: string
+  /**
+   * Names the call: one of the same `id` on the same key gets the first decision again, and is not charged, in any
+   * process. So a call may be repeated after an error. A string of 1 to 128 bytes of UTF-8. A refused call is decided
+   * anew.
+   */
+  readonly id?: string
+  /** How long the `id` of an admitted call is remembered: up to a day. Default: ten minutes. */
+  readonly idTtl?: Duration
 }
+
+/** {@link TakeOptions} of a call that has no `id`. @inline */
+export type TakeOptionsWithoutId = Omit<TakeOptions, 'id' | 'idTtl'>
 
 /**
  * Options of an override. With tiers they also have the `tier`, from whose numbers the override differs.
@@ -55,16 +68,18 @@ export type CostOptionArguments<P, O, Further = unknown> =
 /** The last argument of a call whose units are an argument of their own. */
 export type TagArguments<P> = OptionArguments<P, Pick<TakeOptions, 'tag'>>
 
-/** The cost of a call, or its options. */
-export type CostArguments<P, Costs = never> = [MeterOf<P>] extends [never]
+/** The cost of a call, or its options `O`. */
+export type CostArguments<P, Costs = never, O extends TakeOptionsWithoutId = TakeOptionsWithoutId> = [
+  MeterOf<P>,
+] extends [never]
   ? [TierOf<P>] extends [never]
-    ? [cost?: number | Costs | TakeOptions]
-    : [options: WithTier<P, TakeOptions>]
+    ? [cost?: number | Costs | O]
+    : [options: WithTier<P, O>]
   : [TierOf<P>] extends [never]
     ? IsCostRequired<P> extends true
-      ? [options: Costs | WithCost<P, TakeOptions>]
-      : [options?: Costs | WithCost<P, TakeOptions>]
-    : [options: WithTier<P, WithCost<P, TakeOptions>>]
+      ? [options: Costs | WithCost<P, O>]
+      : [options?: Costs | WithCost<P, O>]
+    : [options: WithTier<P, WithCost<P, O>>]
 
 /** The checked cost, tag and tier of a call. */
 export interface TakeArguments {
@@ -72,37 +87,33 @@ export interface TakeArguments {
   readonly tag: string | undefined
   /** Not checked. */
   readonly tier: unknown
+  readonly callId: CallId | undefined
 }
 
 /** Checks a cost or {@link TakeOptions}. */
 export function takeArgumentsOf(method: string, cost: unknown, min: number): TakeArguments {
   if (cost === undefined) {
-    return { units: 1, tag: undefined, tier: undefined }
+    return { units: 1, tag: undefined, tier: undefined, callId: undefined }
   }
   // A promise or a `Date` has no options, and would cost 1.
   if (typeof cost !== 'object' || cost === null || !isPlain(cost)) {
-    return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined, tier: undefined }
+    const units = wholeNumber('INVALID_COST', 'cost', cost, min)
+    return { units, tag: undefined, tier: undefined, callId: undefined }
   }
-  const { cost: given, tag, tier } = takeOptionsOf(method, cost)
+  const { cost: given, tag, tier, id, idTtl } = takeOptionsOf(method, cost)
   return {
     units: given === undefined ? 1 : plainUnitsOf('cost', given, min),
     tag: tag === undefined ? undefined : tagOf(tag),
     tier,
+    callId: id === undefined && idTtl === undefined ? undefined : callIdOf(method, id, idTtl),
   }
-}
-
-/** The options of {@link TakeOptions}, not checked. */
-interface UncheckedTakeOptions {
-  readonly cost?: unknown
-  readonly tag?: unknown
-  readonly tier?: unknown
 }
 
 /** Checks the names of options. `optionsOf` would take 50 ns of a call of the embedded store. */
 function takeOptionsOf(method: string, options: object): UncheckedTakeOptions {
   for (const name in options) {
     if (name !== 'cost' && name !== 'tier' && name !== 'tag') {
-      return optionsOf('INVALID_OPTION', method, options, ['cost', 'tag', 'tier'])
+      return takeOptionNamesOf(method, options)
     }
   }
   return options
@@ -119,13 +130,15 @@ export function tierArgumentsOf(method: string, options: unknown): TierArguments
   if (options === undefined) {
     return { tag: undefined, tier: undefined }
   }
-  const { tag, tier } = optionsOf('INVALID_OPTION', method, options, ['tag', 'tier'])
+  const { tag, tier } = optionsOf('INVALID_OPTION', method, options, ['tag', 'tier'], adviceOnId)
   return { tag: tagOf(tag), tier }
 }
 
 /** Checks the options of a call on a key, and returns the tag. */
 export function tagOfOptions(method: string, options: unknown): string | undefined {
-  return options === undefined ? undefined : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag']).tag)
+  return options === undefined
+    ? undefined
+    : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag'], adviceOnId).tag)
 }
 
 export function unitsOf(value: unknown): number {

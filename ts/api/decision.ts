@@ -60,6 +60,8 @@ type Shared<N extends string> = PolicyNumbers & {
    * were charged. A copy of a decision must have it: without it fewer units come back, or none.
    */
   readonly marks?: { readonly [Name in N]?: number }
+  /** `true` if an earlier call with the same `id` was charged: this is the decision on that call, with its numbers. */
+  readonly repeated?: true
 }
 
 /**

@@ -11,7 +11,8 @@ import type { Decision } from './decision.js'
  *   broke.
  * - `STORE_TIMEOUT`: the store, or the `read` of `watchPolicies`, did not answer before the deadline.
  * - `OVERLOADED`: too many calls are waiting for the store.
- * - `STORE_FULL`: the embedded store holds `maxKeys` keys and has no room for this operation.
+ * - `STORE_FULL`: the embedded store holds `maxKeys` keys and has no room for this operation; or the key has 10,000
+ *   open reservations and remembered ids.
  * - `STORE_ERROR`: the store answered with an error, or failed unexpectedly.
  * - `CLOSED`: the limiter has been closed.
  * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWait`, the key is

@@ -1,11 +1,10 @@
 import { type LimiterBackend, Store, type TakeManyResults, takeEach } from '../backends/limiter-backend.js'
 import { openBackend } from '../backends/open.js'
-import { appliedBy, type Operation } from '../backends/operation.js'
+import { appliedBy, type CallId, type Operation } from '../backends/operation.js'
 import { isNone, type Units } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
 import { KeyReader, type Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import type { MeterSet } from '../policies/meter.js'
 import { type BanRule, type PolicySet, policySetsOf } from '../policies/policy-set.js'
 import { withBanRule } from './ban.js'
 import {
@@ -31,6 +30,7 @@ import {
   meteredCallOf,
   movedBy,
   permitUnitsOf,
+  refundedUnitsOf,
   reservedUnitsOf,
   someUnitsOf,
 } from './metered-units.js'
@@ -38,6 +38,7 @@ import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
 import { PermitPool } from './permit-pool.js'
 import { chargeFor, performRefund, refundOperationFor } from './refund.js'
+import { takeById } from './repeatable.js'
 import {
   checkReservable,
   type HoldCall,
@@ -67,6 +68,14 @@ const ADVICE = {
   reset: adviceForMap('reset'),
   unblock: adviceForMap('unblock'),
   clearOverride: adviceForMap('clearOverride'),
+}
+
+/** A call that takes or previews units, and the backend of its tier. */
+interface CheckedCall {
+  readonly own: LimiterBackend
+  readonly units: Units
+  readonly tag: string | undefined
+  readonly callId: CallId | undefined
 }
 
 /** A store that the limiter owns, and how to release it when the limiter is closed. */
@@ -226,7 +235,11 @@ export class Limiter {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const { policySet } = this.#checkOpen()
     checkReservable('reserve', policySet)
-    const { durationUs, tag, tier } = reserveOptionsOf(options)
+    const { durationUs, tag, tier, callId } = reserveOptionsOf(options)
+    if (callId !== undefined && this.#permits !== undefined) {
+      const fix = 'a permit has an id of its own, which no other call can have'
+      throw new TollgateError('INVALID_OPTION', `reserve: id cannot be used with a concurrency policy: ${fix}`)
+    }
     const currentBackend = () => this.#tiers.backendOf('reserve', tier)
     const backend = currentBackend()
     const keys = this.#keyReader.read(key, tag)
@@ -237,16 +250,17 @@ export class Limiter {
     }
     const { meters } = backend.policySet
     const hold = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
-    const { decision } = await backend.execute(keys, { kind: 'reserve', hold, units: taken, durationUs })
+    const operation = { kind: 'reserve', hold, units: taken, durationUs, callId } as const
+    const { decision, first } = await backend.execute(keys, operation)
     const chargeOf = (decision: Decision, units: Units) => chargeFor(policySet, decision, units)
     const reservation: KnownReservation = {
-      hold,
+      hold: first?.hold ?? hold,
       keys,
       tier: tier as string | undefined,
       source: decision.source,
-      heldUnits: taken,
-      expiresAtUs: microsOf(decision.at) + durationUs,
-      charges: [chargeOf(decision, taken)],
+      heldUnits: first?.units ?? taken,
+      expiresAtUs: first?.expiresAtUs ?? microsOf(decision.at) + durationUs,
+      charges: [chargeOf(decision, first?.units ?? taken)],
     }
     return reservationOf(decision, reservation, durationUs, {
       call: this.#holdCall('reserve', reservation),
@@ -444,11 +458,15 @@ export class Limiter {
     }
     this.#checkTakes('take')
     if (backend.policySet.meters !== undefined) {
-      const { own, units, tag } = this.#callOf('take', cost, 1)
-      return own.takeBy(this.#keyReader.read(key, tag), units)
+      const { own, units, tag, callId } = this.#callOf('take', cost, 1)
+      const keys = this.#keyReader.read(key, tag)
+      return callId === undefined ? own.takeBy(keys, units) : takeById(own, keys, units, callId)
     }
-    const { units, tag, tier } = takeArgumentsOf('take', cost, 1)
+    const { units, tag, tier, callId } = takeArgumentsOf('take', cost, 1)
     const own = this.#tiers.backendOf('take', tier)
+    if (callId !== undefined) {
+      return takeById(own, this.#keyReader.read(key, tag), units, callId)
+    }
     if (this.#hasStringKeys && tag === undefined) {
       return own.take(key as string, units)
     }
@@ -456,15 +474,15 @@ export class Limiter {
   }
 
   /** The backend of a call, its checked cost and its tag. */
-  #callOf(method: string, value: unknown, min: number): { own: LimiterBackend; units: Units; tag: string | undefined } {
+  #callOf(method: string, value: unknown, min: number): CheckedCall {
     const { meters } = this.#tiers.first.policySet
     if (meters === undefined) {
-      const { units, tag, tier } = takeArgumentsOf(method, value, min)
-      return { own: this.#tiers.backendOf(method, tier), units, tag }
+      const { units, tag, tier, callId } = takeArgumentsOf(method, value, min)
+      return { own: this.#tiers.backendOf(method, tier), units, tag, callId }
     }
-    const { cost, tag, tier } = meteredCallOf(method, value, meters)
+    const { cost, tag, tier, callId } = meteredCallOf(method, value, meters)
     const own = this.#tiers.backendOf(method, tier)
-    return { own, units: costOf(own.policySet.meters, cost, min), tag: tagOf(tag) }
+    return { own, units: costOf(own.policySet.meters, cost, min), tag: tagOf(tag), callId }
   }
 
   #policySetOf(method: string, tier: unknown): PolicySet {
@@ -476,10 +494,6 @@ export class Limiter {
     const backend = this.#checkOpen()
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
-}
-
-function refundedUnitsOf(meters: MeterSet | undefined, units: unknown): Units {
-  return meters === undefined ? unitsOf(units) : someUnitsOf(meters, 'units', units)
 }
 
 /**

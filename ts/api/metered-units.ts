@@ -1,9 +1,10 @@
-import type { OperationResult } from '../backends/operation.js'
+import type { CallId, OperationResult } from '../backends/operation.js'
 import { isNone, type Units } from '../backends/units.js'
-import { invalid, isPlain, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { invalid, isPlain, shown, wholeNumber } from '../input/options.js'
 import { suggestionFor } from '../input/suggestion.js'
 import { CALLS, type MeterSet, meterOf } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
+import { callIdOf, takeOptionNamesOf } from './call-id.js'
 import { TollgateError } from './error.js'
 
 /** Checks the cost of a call: a number, or under policies with meters an object, which becomes the cost by policy. */
@@ -118,6 +119,11 @@ export function someUnitsOf(
   return meters.ofPolicy.map((index, policy) => given(meters.names[index] as string) ?? omitted?.[policy] ?? 0)
 }
 
+/** Checks units that are refunded, by policy under policies with meters. */
+export function refundedUnitsOf(meters: MeterSet | undefined, units: unknown): Units {
+  return meters === undefined ? plainUnitsOf('units', units) : someUnitsOf(meters, 'units', units)
+}
+
 /** Units that an operation has moved: the most under any policy, and under policies with meters by meter. */
 export type Moved = number | { readonly [meter: string]: number }
 
@@ -155,6 +161,7 @@ interface MeteredCall {
   readonly tag: unknown
   /** Not checked. */
   readonly tier: unknown
+  readonly callId: CallId | undefined
 }
 
 /** Checks the names of the options of a call under policies with meters. */
@@ -165,19 +172,19 @@ export function meteredCallOf(method: string, options: unknown, meters: MeterSet
   if (typeof options === 'object' && options !== null) {
     const keys = Object.keys(options)
     if (keys.length === 1 && keys[0] === 'cost') {
-      return { cost: (options as { readonly cost: unknown }).cost, tag: undefined, tier: undefined }
+      return { cost: (options as { readonly cost: unknown }).cost, tag: undefined, tier: undefined, callId: undefined }
     }
   }
-  const names = ['cost', 'tag', 'tier'] as const
+  const names: readonly string[] = ['cost', 'tag', 'tier', ...(method === 'take' ? ['id', 'idTtl'] : [])]
   const given = typeof options === 'object' && options !== null ? Object.keys(options) : []
   // A meter may have the name of an option.
-  const meter = given.find((name) => meters.names.includes(name) && !(names as readonly string[]).includes(name))
+  const meter = given.find((name) => meters.names.includes(name) && !names.includes(name))
   if (meter !== undefined) {
     const fix = `write ${method}(key, { cost: { ${meter}: … } })`
     throw new TollgateError('INVALID_OPTION', `${method} has no option ${shown(meter)}, which is a meter: ${fix}`)
   }
-  const { cost, tag, tier } = optionsOf('INVALID_OPTION', method, options ?? {}, names)
-  return { cost, tag, tier }
+  const { cost, tag, tier, id, idTtl } = takeOptionNamesOf(method, options ?? {})
+  return { cost, tag, tier, callId: callIdOf(method, id, idTtl) }
 }
 
 const BY_METER = 'must be an object by meter, because a policy has a meter'

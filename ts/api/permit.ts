@@ -5,7 +5,8 @@ import { optionsOf } from '../input/options.js'
 import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { IfSettles } from './availability.js'
-import type { TakeOptions } from './call-options.js'
+import { adviceOnId } from './call-id.js'
+import type { TakeOptionsWithoutId } from './call-options.js'
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import type { Reservation } from './reservation.js'
@@ -17,7 +18,7 @@ import { type AbortSignalLike, signalOf } from './wait.js'
  * @example
  * await using permit = await permits.acquire('model:large', { cost: 2, maxWait: '5s' })
  */
-export interface AcquireOptions extends TakeOptions {
+export interface AcquireOptions extends TakeOptionsWithoutId {
   /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
   readonly maxWait?: Duration
   /** An `AbortSignal` that ends the wait. */
@@ -112,7 +113,13 @@ export interface AcquireCall {
 /** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */
 export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): AcquireCall {
   const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
-  const { cost, maxWait = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  const {
+    cost,
+    maxWait = 0,
+    signal,
+    tag,
+    tier,
+  } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names, adviceOnId)
   return {
     units: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),

@@ -144,7 +144,11 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @param cost - The units that the call costs: a whole number from 1. Default: 1. If a policy has a `meter`, options
    * with a cost by meter: see {@link CostOf}.
    */
-  readonly take: IfUnits<P, 'take', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<Decision<LimitNames<P>>>>
+  readonly take: IfUnits<
+    P,
+    'take',
+    (key: KeyOf<P>, ...cost: CostArguments<P, never, TakeOptions>) => Promise<Decision<LimitNames<P>>>
+  >
 
   /** {@link take} without a promise, of an {@link EmbeddedRateLimiter}. Over Redis it throws, and does not compile. */
   readonly takeSync: IfEmbedded<SyncMethod<P>>
@@ -156,7 +160,11 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * @example
    * if (!(await limiter.tryTake('user:42'))) return
    */
-  readonly tryTake: IfUnits<P, 'tryTake', (key: KeyOf<P>, ...cost: CostArguments<P>) => Promise<boolean>>
+  readonly tryTake: IfUnits<
+    P,
+    'tryTake',
+    (key: KeyOf<P>, ...cost: CostArguments<P, never, TakeOptions>) => Promise<boolean>
+  >
 
   /**
    * {@link take} for several keys in one call to the engine, each decided separately, in order.
@@ -436,7 +444,11 @@ export interface EmbeddedRateLimiter<P extends Enforced = Policy | Policies> ext
   readonly takeSync: SyncMethod<P>
 }
 
-type SyncMethod<P> = IfUnits<P, 'takeSync', (key: KeyOf<P>, ...cost: CostArguments<P>) => Decision<LimitNames<P>>>
+type SyncMethod<P> = IfUnits<
+  P,
+  'takeSync',
+  (key: KeyOf<P>, ...cost: CostArguments<P, never, TakeOptions>) => Decision<LimitNames<P>>
+>
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {

@@ -1,4 +1,5 @@
 import type {
+  CallId,
   Charge,
   ExtendOperation,
   KnownHold,
@@ -15,6 +16,7 @@ import { checkCount, invalid, optionsOf } from '../input/options.js'
 import type { SomeUnitsBy, UnitsBy } from '../policies/cost-of.js'
 import type { MeterSet } from '../policies/meter.js'
 import type { PolicySet } from '../policies/policy-set.js'
+import { callIdOf } from './call-id.js'
 import { durationUsOf, unitsOf } from './call-options.js'
 import { canSettle, unsettledError } from './can-settle.js'
 import type { Decision } from './decision.js'
@@ -32,6 +34,13 @@ export interface ReserveOptions {
   readonly ttl?: Duration
   /** As in {@link TakeOptions}. */
   readonly tag?: string
+  /**
+   * As in {@link TakeOptions}: `reserve` with the same `id` on the same key returns the same reservation, in any
+   * process. `take` and `reserve` have separate ids.
+   */
+  readonly id?: string
+  /** How long the `id` is remembered: from `ttl` up to a day. Default: ten minutes, or `ttl` if that is longer. */
+  readonly idTtl?: Duration
 }
 
 /**
@@ -190,13 +199,19 @@ export function reserveOptionsOf(options: unknown): {
   durationUs: number
   tag: string | undefined
   tier: unknown
+  callId: CallId | undefined
 } {
   const {
     ttl = DEFAULT_EXPIRY,
     tag,
     tier,
-  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier'])
-  return { durationUs: expiryUsOf('reserve', ttl), tag: tagOf(tag), tier }
+    id,
+    idTtl,
+  } = options === undefined
+    ? {}
+    : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier', 'id', 'idTtl'])
+  const durationUs = expiryUsOf('reserve', ttl)
+  return { durationUs, tag: tagOf(tag), tier, callId: callIdOf('reserve', id, idTtl, durationUs) }
 }
 
 function expiryUsOf(method: string, ttl: unknown): number {

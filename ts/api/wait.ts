@@ -7,7 +7,8 @@ import type { FixedWindowPolicy } from '../policies/fixed-window.js'
 import type { Policy } from '../policies/policy.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import { isRate } from '../policies/window.js'
-import type { TakeOptions } from './call-options.js'
+import { adviceOnId } from './call-id.js'
+import type { TakeOptionsWithoutId } from './call-options.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 
@@ -17,7 +18,7 @@ import { TollgateError } from './error.js'
  * @example
  * await limiter.wait('api.example.com', { maxWait: '5s', signal: AbortSignal.timeout(2_000) })
  */
-export interface WaitOptions extends TakeOptions {
+export interface WaitOptions extends TakeOptionsWithoutId {
   /**
    * The longest wait: a whole number of milliseconds from 0 to 3,600,000, or a duration such as `'5s'`. A
    * call whose slot is further away is refused at once. Default: 30,000.
@@ -73,7 +74,7 @@ const DEFAULT_WAIT_MS = 30_000
 /** Checks {@link WaitOptions}. @param costIn - Checks the cost of a call of a tier. */
 export function waitCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): WaitCall {
   const names = ['cost', 'maxWait', 'onTooLong', 'signal', 'tag', 'tier'] as const
-  const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
+  const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names, adviceOnId)
   const { cost, maxWait = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
   if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
     throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)

@@ -2,7 +2,10 @@ import type { Decision, PolicyNumbers } from '../api/decision.js'
 import { type Block, withBlocks } from './blocks.js'
 import { decisionOf, numbersOf } from './decision-of.js'
 import {
+  callIdIn,
   type EngineOperation,
+  type FirstCall,
+  isMetered,
   type OperationResult,
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
@@ -19,7 +22,9 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.j
  * {@link BLOCKED_OFFSET}, two doubles follow for each limit: the number of the ban's length or 0, and the
  * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
  * follow; after a settlement also the owed units, and 1 if it was late. If the units of an operation were
- * by policy, those that it moved, those of its hold and the owed ones follow, one for each policy.
+ * by policy, those that it moved, those of its hold and the owed ones follow, one for each policy. If the code
+ * has {@link REPEATED_OFFSET}, the units of the first call follow and, of a reservation, the end of its hold in
+ * microseconds and the identifier of the hold in four numbers.
  */
 const LIMIT_LENGTH = 6
 
@@ -38,13 +43,21 @@ const MULTI_LIMIT_OFFSET = 8
 /** Added to the code of a decision with several limits if a block refused the call. */
 const BLOCKED_OFFSET = 16
 
+/** Added to the code of a decision with several limits if the call repeats another one. */
+const REPEATED_OFFSET = 32
+
+/** The numbers of 32 bits of a hold's identifier. */
+const HOLD_PARTS = 4
+
 /** The decision on several limits at `start` of `responses`; `undefined` for a failure. */
 export function multiLimitDecisionAt(
   responses: Float64Array,
   start: number,
   names: readonly string[],
 ): Decision | undefined {
-  const given = (responses[start] as number) - MULTI_LIMIT_OFFSET
+  const whole = (responses[start] as number) - MULTI_LIMIT_OFFSET
+  const isRepeated = whole >= REPEATED_OFFSET
+  const given = isRepeated ? whole - REPEATED_OFFSET : whole
   const isBlocked = given >= BLOCKED_OFFSET
   const code = isBlocked ? given - BLOCKED_OFFSET : given
   const status = code < 0 ? undefined : STATUSES[code]
@@ -86,6 +99,10 @@ export function multiLimitDecisionAt(
   if (marks !== undefined) {
     withMarks(decision, marks)
   }
+  if (isRepeated) {
+    // Not a property of all decisions: it would slow down every call of the embedded store.
+    Object.assign(decision, { repeated: true })
+  }
   return isBlocked ? withBlocks(decision, blocksAt(responses, at, names)) : decision
 }
 
@@ -104,41 +121,69 @@ function blocksAt(responses: Float64Array, start: number, names: readonly string
 /**
  * The result of an operation at `start` of `responses`; `undefined` for a failure.
  *
- * @param metered - The kind of the operation if its units were by policy.
+ * @param shape - The shape of the units, for an operation whose units were by policy or that had an identifier.
  */
 export function operationResultAt(
   responses: Float64Array,
   start: number,
   names: readonly string[],
-  metered?: MeteredKind,
+  shape?: UnitsShape,
 ): OperationResult | undefined {
   const decision = multiLimitDecisionAt(responses, start, names)
   if (decision === undefined) {
     return undefined
   }
   // Meaningless, and not read, unless the operation was one on a hold.
-  const isBlocked = (responses[start] as number) >= MULTI_LIMIT_OFFSET + BLOCKED_OFFSET
+  const code = (responses[start] as number) - MULTI_LIMIT_OFFSET
+  const isBlocked = code >= BLOCKED_OFFSET && code < REPEATED_OFFSET
   const limitLength = LIMIT_LENGTH + (isBlocked ? BLOCK_LENGTH : 0)
   const heldAt = start + (responses[start + 2] as number) + names.length * limitLength
   const units = responses[start + 4] as number
-  if (metered !== undefined) {
-    return { decision, units, ...unitsByPolicyAt(responses, heldAt, metered) }
+  if (code >= REPEATED_OFFSET && shape !== undefined) {
+    return { decision, units, first: firstCallAt(responses, heldAt, shape) }
+  }
+  if (shape?.policies !== undefined) {
+    return { decision, units, ...unitsByPolicyAt(responses, heldAt, shape.kind, shape.policies) }
   }
   const [held, owed] = [responses[heldAt] as number, responses[heldAt + 1] as number]
   return { decision, units, held, owed, isLate: responses[heldAt + 2] === 1 }
 }
 
-/** The kind of an operation whose units are by policy, and the number of policies. */
-export interface MeteredKind {
+/** The kind of an operation, and the number of policies if its units are by policy. */
+export interface UnitsShape {
   readonly kind: EngineOperation['kind']
-  readonly policies: number
+  readonly policies: number | undefined
+}
+
+/** The shape of the units of an operation, if {@link operationResultAt} needs it. */
+export function shapeOf(operation: EngineOperation, policies: number): UnitsShape | undefined {
+  const hasOwn = isMetered(operation)
+  return hasOwn || callIdIn(operation) !== undefined
+    ? { kind: operation.kind, policies: hasOwn ? policies : undefined }
+    : undefined
+}
+
+/** The first call with an identifier: its units, and of a reservation the end and the parts of its hold. */
+function firstCallAt(responses: Float64Array, start: number, { kind, policies }: UnitsShape): FirstCall {
+  const units = policies === undefined ? (responses[start] as number) : [...responses.subarray(start, start + policies)]
+  const at = start + (policies ?? 1)
+  if (kind !== 'reserve') {
+    return { units, hold: undefined, expiresAtUs: 0 }
+  }
+  const hold = new Uint8Array(4 * HOLD_PARTS)
+  const view = new DataView(hold.buffer)
+  for (let part = 0; part < HOLD_PARTS; part++) {
+    view.setUint32(4 * part, responses[at + 1 + part] as number)
+  }
+  return { units, hold, expiresAtUs: responses[at] as number }
 }
 
 /** The moved units and those of the hold after the limits' numbers: one number for each policy. */
 function unitsByPolicyAt(
   responses: Float64Array,
   start: number,
-  { kind, policies }: MeteredKind,
+  kind: EngineOperation['kind'],
+  policies: number,
 ): Pick<OperationResult, 'moved' | 'held' | 'owed' | 'isLate'> {
   const at = (place: number) => [...responses.subarray(place, place + policies)]
   switch (kind) {

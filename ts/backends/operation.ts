@@ -6,6 +6,7 @@ import { listOf, type Units } from './units.js'
 
 /** An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds. */
 export type Operation =
+  | TakeByIdOperation
   | { readonly kind: 'peek'; readonly cost: Units }
   | { readonly kind: 'takeUpTo'; readonly units: number }
   | { readonly kind: 'penalize'; readonly units: Units }
@@ -29,6 +30,19 @@ export interface Charge {
   readonly marks: readonly number[]
   /** The units that were used after that decision, by policy; fewer if that is unknown. */
   readonly used: readonly number[]
+}
+
+/** The identifier of a call that may be repeated, as UTF-8, and how long the first decision is remembered. */
+export interface CallId {
+  readonly bytes: Uint8Array
+  readonly lifeUs: number
+}
+
+/** Takes units, unless a call with the same identifier did. */
+export interface TakeByIdOperation {
+  readonly kind: 'take'
+  readonly cost: Units
+  readonly callId: CallId
 }
 
 /** Refunds units of an earlier call. */
@@ -66,6 +80,7 @@ export interface ReserveOperation {
   readonly units: Units
   /** The time until the hold expires. */
   readonly durationUs: number
+  readonly callId?: CallId | undefined
 }
 
 /** A reservation, as its holder knows it. */
@@ -139,6 +154,29 @@ export type EngineOperation =
 
 /** The numbers of an operation for the engine: `read` in `src/abi/operation.rs` reads them. */
 export function numbersOf(operation: EngineOperation): ArrayLike<number> {
+  const callId = callIdIn(operation)
+  const numbers = plainNumbersOf(operation)
+  return callId === undefined ? numbers : [...callIdNumbersOf(callId), ...Array.from(numbers)]
+}
+
+/** The identifier of a call that may be repeated. */
+export function callIdIn(operation: EngineOperation): CallId | undefined {
+  return 'callId' in operation ? operation.callId : undefined
+}
+
+const ID_BYTES_PER_NUMBER = 6
+
+/** The number of bytes, the bytes in groups of six, the least significant first, and the life. */
+function callIdNumbersOf({ bytes, lifeUs }: CallId): number[] {
+  const numbers = [bytes.length]
+  for (let at = 0; at < bytes.length; at += ID_BYTES_PER_NUMBER) {
+    const group = bytes.subarray(at, at + ID_BYTES_PER_NUMBER)
+    numbers.push(group.reduceRight((number, byte) => number * 256 + byte, 0))
+  }
+  return [...numbers, lifeUs]
+}
+
+function plainNumbersOf(operation: EngineOperation): ArrayLike<number> {
   switch (operation.kind) {
     case 'take':
     case 'peek':
@@ -182,7 +220,7 @@ export function numbersOf(operation: EngineOperation): ArrayLike<number> {
 
 /** The code of an operation for the engine. */
 export function codeOf(operation: EngineOperation): number {
-  const code = OPERATION_CODES[operation.kind]
+  const code = OPERATION_CODES[operation.kind] + (callIdIn(operation) === undefined ? 0 : OPERATION_CODES.repeatable)
   return isMetered(operation) ? code + OPERATION_CODES.metered : code
 }
 
@@ -226,10 +264,20 @@ export interface OperationResult {
   readonly owed?: Units
   /** After `settle`: whether the hold had expired. */
   readonly isLate?: boolean
+  /** The call that this one repeats. */
+  readonly first?: FirstCall
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
   /** When a fallback decided an `acquire`, by {@link Engine.elapsedMs}: perhaps long after the call was made. */
   readonly decidedAtMs?: number
+}
+
+/** The first call with an identifier. */
+export interface FirstCall {
+  readonly units: Units
+  /** Of a reservation: its hold and the end of this hold. */
+  readonly hold: Uint8Array | undefined
+  readonly expiresAtUs: number
 }
 
 /** The place where a change was applied, from the source of the decision after it. */

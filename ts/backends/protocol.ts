@@ -22,6 +22,7 @@ export const OPERATION_CODES = {
   release: 18,
   renewPermit: 19,
   metered: 64,
+  repeatable: 128,
 } as const
 
 /** The statuses of decisions, in responses to JavaScript. Failures have negative codes. */
@@ -48,6 +49,7 @@ export const FAILURE_CODES = {
   malformed: -11,
   sharedBucket: -12,
   noCapacity: -13,
+  tooManyHolds: -14,
 } as const
 
 /** Holds of reservations. */

@@ -127,6 +127,10 @@ export function errorOfCode(code: number, key: unknown): TollgateError {
       const rule = 'the store holds maxKeys keys and has no room to block or override one more'
       return new TollgateError('STORE_FULL', rule)
     }
+    case FAILURE_CODES.tooManyHolds: {
+      const rule = 'the key has 10,000 open reservations and remembered ids'
+      return new TollgateError('STORE_FULL', `${rule}: settle them earlier, or give a shorter ttl and idTtl`)
+    }
     default:
       return new TollgateError('STORE_ERROR', `the engine failed (code ${code}): please report this`)
   }

@@ -34,6 +34,11 @@ export function unitsUnder(units: Units, policy: number): number {
   return typeof units === 'number' ? units : (units[policy] as number)
 }
 
+/** Units as the engine reports those of a call that takes them: those by policy as 1. */
+export function totalOf(units: Units): number {
+  return typeof units === 'number' ? units : 1
+}
+
 /** The numbers of units. */
 export function listOf(units: Units): readonly number[] {
   return typeof units === 'number' ? [units] : units

@@ -28,6 +28,7 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
   { ours: ['database'], theirs: ['db'] },
   { ours: ['ttl'], theirs: ['duration', 'expires', 'expiresIn', 'expiry', 'forget'] },
   { ours: ['key'], theirs: ['keyGenerator', 'getTracker', 'identifier', 'ipv6Subnet'] },
+  { ours: ['id'], theirs: ['idempotencyKey', 'requestId', 'jobId', 'messageId', 'callId'] },
   { ours: ['statusCode'], theirs: ['status'] },
   { ours: ['headers'], theirs: ['standardHeaders', 'legacyHeaders'] },
   { ours: ['refundWhen'], theirs: ['skipFailedRequests', 'skipSuccessfulRequests'] },

@@ -25,9 +25,10 @@ pub enum OperationError {
     /// The store is full, and the key shares an overflow bucket, which cannot be reset for one key
     /// alone.
     SharedBucket,
-    /// The store is full, and has no capacity for a block, an override or a hold; or the key has
-    /// 10,000 open holds.
+    /// The store is full, and has no capacity for a block, an override, a hold or a remembered call.
     NoCapacity,
+    /// The key has 10,000 open holds and remembered calls.
+    TooManyHolds,
     /// The numbers of an override are invalid: see [`PolicySet::check_override`].
     InvalidOverride,
 }
@@ -37,8 +38,9 @@ impl fmt::Display for OperationError {
         f.write_str(match self {
             Self::SharedBucket => "the store is full and the key shares its count with others",
             Self::NoCapacity => {
-                "the store is full and has no capacity for a block, an override or a hold"
+                "the store is full and has no capacity for a block, an override, a hold or a call"
             }
+            Self::TooManyHolds => "the key has 10,000 open holds and remembered calls",
             Self::InvalidOverride => "the override does not match the limiter's policies",
         })
     }
@@ -63,6 +65,8 @@ struct PolicyKey<'a> {
     shard: usize,
     key_ref: KeyRef<'a>,
     metadata: KeyMetadata,
+    /// Whether the metadata was taken out of its entry, and is neither put back nor stored yet.
+    taken_out: bool,
     /// Whether capacity for one entry has been claimed and is not used yet. It is used by
     /// [`Shard::keep_metadata`], or released when the decision ends.
     claimed: bool,
@@ -106,18 +110,19 @@ impl<'a> MultiKeyDecision<'a> {
             }
         }
         let lock_shard = |number: usize| (number, locked(&store.shards[number].0));
-        let shards: Vec<_> = numbers.into_iter().map(lock_shard).collect();
+        let mut shards: Vec<_> = numbers.into_iter().map(lock_shard).collect();
         let now = clock.now();
         let policy_key = |(NamedPolicy { key_dimension, .. }, &namespace): (&NamedPolicy, &u32)| {
             let (key, hash) = (*hashes.get(*key_dimension)?)?;
             let number = store.shard_index(hash);
             let shard = shards.binary_search_by_key(&number, |shard| shard.0).ok()?;
             let key_ref = (namespace, key, hash);
-            let metadata = shards[shard].1.metadata(key_ref).cloned().unwrap_or_default();
+            let metadata = shards[shard].1.take_metadata(key_ref);
             Some(PolicyKey {
                 shard,
                 key_ref,
-                metadata,
+                taken_out: metadata.is_some(),
+                metadata: metadata.unwrap_or_default(),
                 claimed: false,
                 may_strike: false,
                 may_owe: false,
@@ -138,6 +143,15 @@ impl<'a> MultiKeyDecision<'a> {
             Operation::Block { .. } => self.claim(&|_| true)?,
             Operation::Reserve { .. } | Operation::Acquire { hold: Some(_), .. } => {
                 self.check_holds()?;
+                self.claim(&|number| number == 0)?;
+            }
+            Operation::Repeatable(call) => {
+                let own = self.policy_keys[0].as_ref();
+                let is_repeated =
+                    |own: &PolicyKey<'_>| call.is_repeated(self.policies, &own.metadata, self.now);
+                if !own.is_some_and(is_repeated) {
+                    self.check_holds()?;
+                }
                 self.claim(&|number| number == 0)?;
             }
             Operation::Override { policies, .. } => {
@@ -180,13 +194,15 @@ impl<'a> MultiKeyDecision<'a> {
         Ok(())
     }
 
-    /// Checks that the key of the first policy may have one more hold.
+    /// Checks that the key of the first policy may have one more hold or remembered call.
     fn check_holds(&self) -> Result<(), OperationError> {
         let metadata = self.policy_keys[0].as_ref().map(|policy_key| &policy_key.metadata);
         let open = metadata.map_or(0, |metadata| {
-            metadata.holds.iter().filter(|hold| hold.expires_at > self.now).count()
+            let KeyMetadata { holds, repeats, .. } = metadata;
+            let holds = holds.iter().filter(|hold| hold.expires_at > self.now).count();
+            holds + repeats.as_ref().map_or(0, |calls| calls.open(self.now))
         });
-        if open < MAX_HOLDS { Ok(()) } else { Err(OperationError::NoCapacity) }
+        if open < MAX_HOLDS { Ok(()) } else { Err(OperationError::TooManyHolds) }
     }
 
     /// Claims capacity for the metadata of some policies' keys, unless they have some already. If
@@ -202,8 +218,7 @@ impl<'a> MultiKeyDecision<'a> {
     /// whether there is capacity.
     fn claim_for(&mut self, number: usize) -> bool {
         let Some(policy_key) = &mut self.policy_keys[number] else { return false };
-        // A sweep for capacity may drop metadata that has ended.
-        if !policy_key.claimed && policy_key.metadata.end() <= self.now {
+        if !policy_key.claimed && !policy_key.taken_out {
             let shard = &mut self.shards[policy_key.shard].1;
             policy_key.claimed = shard.claim_or_sweep(&self.store.capacity, self.now);
             return policy_key.claimed;
@@ -215,7 +230,10 @@ impl<'a> MultiKeyDecision<'a> {
     /// without capacity gets no strikes.
     fn claim_for_strikes(&mut self, operation: &Operation) {
         let may_strike = match operation {
-            Operation::Take { .. } | Operation::Reserve { .. } | Operation::Extend { .. } => true,
+            Operation::Take { .. }
+            | Operation::Reserve { .. }
+            | Operation::Extend { .. }
+            | Operation::Repeatable(_) => true,
             // A call that waits is no strike.
             Operation::Acquire { request, .. } => request.waited.is_none(),
             _ => false,
@@ -307,6 +325,7 @@ impl<'a> MultiKeyDecision<'a> {
             let shard = &mut self.shards[policy_key.shard].1;
             let metadata = std::mem::take(&mut policy_key.metadata);
             let claimed = std::mem::take(&mut policy_key.claimed);
+            policy_key.taken_out = false;
             shard.keep_metadata(policy_key.key_ref, metadata, claimed, capacity);
         }
         for policy_key in self.policy_keys.iter_mut().flatten() {
@@ -327,10 +346,16 @@ impl WorkingState {
     }
 }
 
-/// No state may be missing, and no claim may be left, even after an error or a panic.
+/// No state and no metadata may be missing, and no claim may be left, even after an error or a panic.
 impl Drop for MultiKeyDecision<'_> {
     fn drop(&mut self) {
         self.put_back();
+        for policy_key in self.policy_keys.iter_mut().flatten() {
+            if std::mem::take(&mut policy_key.taken_out) {
+                let metadata = std::mem::take(&mut policy_key.metadata);
+                self.shards[policy_key.shard].1.put_back_metadata(policy_key.key_ref, metadata);
+            }
+        }
         let keys = self.policy_keys.iter().flatten();
         let claimed = keys.filter(|policy_key| policy_key.claimed).count();
         if claimed > 0 {

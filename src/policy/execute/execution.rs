@@ -3,8 +3,9 @@
 use crate::policy::multi_policy::Response;
 #[cfg(doc)]
 use crate::policy::operation::Operation;
-use crate::policy::operation::ScheduledReservations;
+use crate::policy::operation::{HoldId, ScheduledReservations};
 use crate::policy::units::Units;
+use crate::time::Micros;
 
 /// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct MoreUnits {
     pub held: Option<Units>,
     /// For [`Operation::Settle`]: what else a settlement tells.
     pub settled: Option<SettledUnits>,
+    /// For [`Operation::Repeatable`], if it repeats an earlier call: that call.
+    pub first: Option<FirstCall>,
 }
 
 /// What a settlement tells beside the moved units.
@@ -50,14 +53,33 @@ pub struct SettledUnits {
     pub is_late: bool,
 }
 
+/// The call that another one repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstCall {
+    /// Its units.
+    pub units: Units,
+    /// Its hold if it is a reservation, and the end of this hold.
+    pub hold: Option<(HoldId, Micros)>,
+}
+
 impl MoreUnits {
-    /// All numbers: the moved ones, those of the hold, the owed ones, and 1 if the hold had expired.
+    /// All numbers: the moved ones, and those of the hold. After a settlement the owed ones, and 1 if the
+    /// hold had expired. Of a repeated call those of the first call, its hold's end, and the identifier of
+    /// this hold in four numbers.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        let held = self.held.iter().flat_map(Units::numbers);
-        let settled = self.settled.iter();
-        let settled = settled
+        let held = self.held.iter().flat_map(Units::numbers).copied();
+        let settled = self
+            .settled
+            .iter()
             .flat_map(|one| one.owed.numbers().iter().copied().chain([u64::from(one.is_late)]));
-        self.moved.iter().flatten().chain(held).copied().chain(settled)
+        let first = self.first.iter().flat_map(|first| {
+            let hold = first.hold.iter().flat_map(|(id, end)| {
+                let part = |bytes: &[u8; 4]| u64::from(u32::from_be_bytes(*bytes));
+                std::iter::once(*end).chain(id.as_chunks().0.iter().map(part))
+            });
+            first.units.numbers().iter().copied().chain(hold)
+        });
+        self.moved.iter().flatten().copied().chain(held).chain(settled).chain(first)
     }
 }
 
@@ -71,13 +93,26 @@ impl Execution {
 
     /// The result with further units.
     pub(crate) fn with_units(self, moved: Option<Box<[u64]>>, held: Option<Units>) -> Self {
-        self.with_more(MoreUnits { moved, held, settled: None })
+        self.with_more(MoreUnits { moved, held, ..MoreUnits::default() })
     }
 
     /// The result with further units, if there are any.
     pub(crate) fn with_more(self, more: MoreUnits) -> Self {
         let has_more = more.moved.is_some() || more.held.is_some();
         Self { more_units: has_more.then(|| Box::new(more)), ..self }
+    }
+
+    /// The result of a call that repeats another one.
+    pub(crate) fn repeating(response: Response, first: FirstCall) -> Self {
+        let units = first.units.when_charged();
+        let more_units = MoreUnits { first: Some(first), ..MoreUnits::default() };
+        Self { more_units: Some(Box::new(more_units)), ..Self::new(response, units) }
+    }
+
+    /// See [`MoreUnits::first`].
+    #[must_use]
+    pub fn first(&self) -> Option<&FirstCall> {
+        self.more_units.as_ref()?.first.as_ref()
     }
 
     /// See [`MoreUnits::moved`].

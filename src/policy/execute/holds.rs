@@ -5,7 +5,9 @@
 //! charges units twice nor refunds more than was reserved.
 
 use super::owed::{Charged, charge_or_owe};
-use super::{Execution, MoreUnits, MovedUnits, PolicyEntry, SettledUnits, refund_charge, take};
+use super::{
+    Execution, KeyMetadata, MoreUnits, MovedUnits, PolicyEntry, SettledUnits, refund_charge, take,
+};
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId, NewHold};
 use crate::policy::policy_set::PolicySet;
@@ -167,18 +169,24 @@ impl Settled {
             Units::Same(_) => owed.most().into(),
             Units::ByPolicy(_) => actual.with_numbers(|number| owed.of(number)),
         };
+        let moved = moved.by_policy(policies, actual);
         let settled = Some(SettledUnits { owed, is_late });
-        MoreUnits { moved: moved.by_policy(policies, actual), held: Some(held), settled }
+        MoreUnits { moved, held: Some(held), settled, first: None }
     }
 }
 
-fn holds<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut Vec<Hold>> {
+/// The metadata of the first policy's key.
+pub(super) fn metadata<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut KeyMetadata> {
     let first = entries.iter_mut().find(|entry| entry.number == 0)?;
-    Some(&mut first.part.metadata.holds)
+    Some(first.part.metadata)
+}
+
+fn holds<'e>(entries: &'e mut [PolicyEntry<'_, '_>]) -> Option<&'e mut Vec<Hold>> {
+    Some(&mut metadata(entries)?.holds)
 }
 
 /// The hold with an identifier, if it has not expired.
-fn find(entries: &mut [PolicyEntry<'_, '_>], now: Micros, id: HoldId) -> Option<Hold> {
+pub(super) fn find(entries: &mut [PolicyEntry<'_, '_>], now: Micros, id: HoldId) -> Option<Hold> {
     holds(entries)?.iter().find(|hold| hold.id == id && hold.expires_at > now).cloned()
 }
 
@@ -201,28 +209,39 @@ fn remove(entries: &mut [PolicyEntry<'_, '_>], id: HoldId) {
     }
 }
 
-/// The most holds of a key: they are in memory, and searched in order.
+/// The most holds and remembered calls of a key. The script has the same number.
 pub const MAX_HOLDS: usize = 10_000;
 
-/// The most expired holds that are dropped at a time.
+/// The most holds and remembered calls that are dropped at a time.
 const MAX_DROPPED: usize = 50;
 
-/// Adds a hold, or replaces that with its identifier, and drops those that can no longer be settled: the
-/// earliest first, up to [`MAX_DROPPED`]. A clock that steps back may bring back the others. A key with
-/// [`MAX_HOLDS`] holds drops those that have expired, too.
+/// Adds a hold, or replaces that with its identifier, and drops what has ended.
 fn put(entries: &mut [PolicyEntry<'_, '_>], now: Micros, hold: Hold) {
-    if let Some(holds) = holds(entries) {
-        holds.retain(|other| other.id != hold.id);
-        let until = if holds.len() < MAX_HOLDS { now.saturating_sub(LATE) } else { now };
-        let mut expired: Vec<_> = holds
-            .iter()
-            .filter(|other| other.expires_at <= until)
-            .map(|other| (other.expires_at, other.id))
-            .collect();
-        expired.sort_unstable();
-        if let Some(last) = expired.get(MAX_DROPPED - 1).or(expired.last()).copied() {
-            holds.retain(|other| (other.expires_at, other.id) > last);
+    if let Some(metadata) = metadata(entries) {
+        metadata.holds.retain(|other| other.id != hold.id);
+        drop_ended(metadata, now);
+        metadata.holds.push(hold);
+    }
+}
+
+/// Drops the holds that can no longer be settled, and remembered calls that expired as long ago: the
+/// earliest first, up to [`MAX_DROPPED`]. A key with [`MAX_HOLDS`] of both drops all that have expired. A
+/// clock that steps back may bring back the others.
+pub(super) fn drop_ended(metadata: &mut KeyMetadata, now: Micros) {
+    let KeyMetadata { holds, repeats, .. } = metadata;
+    let count = holds.len() + repeats.as_ref().map_or(0, |calls| calls.len());
+    let until = if count < MAX_HOLDS { now.saturating_sub(LATE) } else { now };
+    let ended = holds.iter().filter(|hold| hold.expires_at <= until);
+    let mut ended: Vec<_> = ended.map(|hold| (hold.expires_at, true, None, hold.id)).collect();
+    let calls = repeats.iter().flat_map(|calls| calls.ended(until)).take(MAX_DROPPED);
+    // Of those that end at the same time the script drops the calls first.
+    ended.extend(calls.map(|(end, key)| (*end, false, Some(key.clone()), HoldId::default())));
+    ended.sort_unstable();
+    ended.truncate(MAX_DROPPED);
+    for (_, _, key, id) in ended {
+        match (key, &mut *repeats) {
+            (Some(key), Some(calls)) => calls.remove(&key),
+            _ => holds.retain(|hold| hold.id != id),
         }
-        holds.push(hold);
     }
 }

@@ -1,10 +1,11 @@
-//! The block, the override, the bans, the owed units and the holds of a key.
+//! The block, the override, the bans, the owed units, the holds and the remembered calls of a key.
 
 use std::sync::Arc;
 
 use crate::policy::Policy;
 use crate::policy::ban::BanRecord;
 use crate::policy::execute::holds::{Hold, LATE};
+use crate::policy::execute::repeats::RememberedCalls;
 use crate::policy::owed::Owed;
 use crate::time::{Micros, end_of};
 
@@ -22,6 +23,8 @@ pub struct KeyMetadata {
     pub owed: Owed,
     /// The holds of reservations, if it is the key of the first policy. Some may have expired.
     pub holds: Vec<Hold>,
+    /// The calls that may be repeated, if it is the key of the first policy; `None` if there are none.
+    pub repeats: Option<Box<RememberedCalls>>,
 }
 
 /// Numbers that decide on one key in place of the limiter's.
@@ -39,11 +42,12 @@ impl KeyMetadata {
     pub fn end(&self) -> Micros {
         let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
         let holds_until = self.holds.iter().map(|hold| end_of(hold.expires_at, LATE)).max();
+        let repeats_until = self.repeats.as_ref().map(|calls| calls.end());
         let ends = [override_until, self.blocked_until, self.bans.end(), self.owed.end()];
-        ends.into_iter().chain(holds_until).max().unwrap_or(0)
+        ends.into_iter().chain(holds_until).chain(repeats_until).max().unwrap_or(0)
     }
 
-    /// Drops what has ended, but for holds: those are dropped by later holds of the key.
+    /// Drops what has ended, but for holds and remembered calls: those are dropped by later ones.
     pub fn drop_ended(&mut self, now: Micros) {
         if self.blocked_until <= now {
             self.blocked_until = 0;

@@ -48,12 +48,13 @@ mod metadata;
 mod moved_units;
 mod owed;
 mod permits;
+pub mod repeats;
 mod scheduled;
 
 use moved_units::{MovedUnits, refund_charge};
 use owed::{charge_or_owe, peek_as_paid};
 
-pub use execution::{Execution, MoreUnits, SettledUnits};
+pub use execution::{Execution, FirstCall, MoreUnits, SettledUnits};
 pub use metadata::{KeyMetadata, Override};
 
 /// The state and metadata of a key under one policy, to change in place.
@@ -99,6 +100,9 @@ pub fn execute(
         }
         Operation::Reserve { cost, hold, lasting } => {
             return holds::reserve(policies, &mut entries, now, cost, (*hold, *lasting));
+        }
+        Operation::Repeatable(call) => {
+            return repeats::execute(policies, &mut entries, now, call);
         }
         Operation::Extend { hold, cost, lasting } => {
             let hold = (*hold, *lasting);
@@ -171,6 +175,7 @@ pub fn execute(
                 part.metadata.bans = BanRecord::default();
                 part.metadata.owed = Owed::default();
                 part.metadata.holds.clear();
+                part.metadata.repeats = None;
             }
             0
         }

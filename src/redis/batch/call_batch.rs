@@ -337,16 +337,9 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 }
 
 fn uses_holds(operation: &Operation) -> bool {
-    use Operation::{Acquire, Extend, Renew, Reserve, Reset, Settle};
-    matches!(
-        operation,
-        Reserve { .. }
-            | Acquire { hold: Some(_), .. }
-            | Extend { .. }
-            | Settle { .. }
-            | Renew { .. }
-            | Reset
-    )
+    use Operation::{Acquire, Extend, Renew, Repeatable, Reserve, Reset, Settle};
+    let settles = matches!(operation, Extend { .. } | Settle { .. } | Renew { .. } | Reset);
+    settles || matches!(operation, Reserve { .. } | Acquire { hold: Some(_), .. } | Repeatable(_))
 }
 
 #[cfg(test)]

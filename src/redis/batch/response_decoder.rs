@@ -4,9 +4,9 @@ use crate::algorithm::{
     Algorithm as _, Outcome, Preview, RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
 use crate::policy::decision;
-use crate::policy::execute::{Execution, MoreUnits, SettledUnits};
+use crate::policy::execute::{Execution, FirstCall, MoreUnits, SettledUnits};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
-use crate::policy::operation::{Operation, ScheduledReservations};
+use crate::policy::operation::{HoldId, Operation, RepeatableCall, ScheduledReservations};
 use crate::policy::owed::Owed;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
@@ -98,6 +98,7 @@ fn decode_operation(
         Operation::Schedule { cost, .. } => {
             return decode_scheduled_reservation(policies, numbers, reply, cost);
         }
+        Operation::Repeatable(call) => return decode_repeatable(policies, numbers, reply, call),
         _ => {}
     }
     let [units] = reply.numbers()?;
@@ -146,7 +147,40 @@ fn decode_operation(
         }
         None => decode_peek(policies, numbers, reply, &Units::NONE)?,
     };
-    Ok(Execution::new(response, units).with_more(MoreUnits { moved, held, settled }))
+    Ok(Execution::new(response, units).with_more(MoreUnits { moved, held, settled, first: None }))
+}
+
+/// Decodes a call that may be repeated. The script replies with the time of the first call, or 0 if this
+/// one is the first; if not, with the units of that call and, for a reservation, the end and the
+/// identifier of its hold.
+fn decode_repeatable(
+    policies: &PolicySet,
+    numbers: &[u16],
+    reply: &mut ReplyReader<'_>,
+    call: &RepeatableCall,
+) -> Result<Execution, CallError> {
+    let [first_at] = reply.numbers()?;
+    if first_at == 0 {
+        return decode_take(policies, numbers, reply, &call.cost);
+    }
+    let units = decode_units(policies, reply, &call.cost)?;
+    let hold = match call.hold {
+        None => None,
+        Some(_) => {
+            let [end, parts @ ..] = reply.numbers::<5>()?;
+            let mut id = HoldId::default();
+            for (bytes, part) in id.as_chunks_mut().0.iter_mut().zip(parts) {
+                *bytes = u32::try_from(part).map_err(|_| CallError::Malformed)?.to_be_bytes();
+            }
+            Some((id, end))
+        }
+    };
+    let now = reply.now();
+    reply.set_time(first_at);
+    let outcomes = policy_outcomes(policies, numbers, reply, &units);
+    reply.set_time(now);
+    let response = Response::of_policies(policies, &outcomes?, first_at);
+    Ok(Execution::repeating(response, FirstCall { units, hold }))
 }
 
 /// Decodes as many numbers of units as an operation has.

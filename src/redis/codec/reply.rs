@@ -26,6 +26,8 @@ pub enum CallError {
     Unreadable,
     /// Redis refused to write the key, with this error. Nothing was charged.
     Unwritten(String),
+    /// The key has the most holds and remembered calls. Nothing was charged.
+    TooManyHolds,
     /// Redis's clock is outside the times that the script received. Nothing was charged.
     Stale,
     /// The reply is invalid. Whether units were charged is unknown.
@@ -37,6 +39,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Unreadable => f.write_str("the key holds a value that no limiter wrote"),
             Self::Unwritten(why) => write!(f, "Redis refused to write the key: {why}"),
+            Self::TooManyHolds => f.write_str("the key has 10,000 open holds and remembered calls"),
             Self::Stale => f.write_str("Redis's clock differs from the expected time"),
             Self::Malformed => f.write_str("the script's reply is invalid"),
         }
@@ -116,6 +119,11 @@ impl<'a> ReplyReader<'a> {
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
     }
 
+    /// Sets the time of the next decisions, for a call that was decided earlier.
+    pub(crate) fn set_time(&mut self, now: Micros) {
+        self.now = now.min(MAX_TIME);
+    }
+
     /// Reads `COUNT` numbers of the next call, an operation.
     ///
     /// # Errors
@@ -162,6 +170,7 @@ impl<'a> ReplyReader<'a> {
             outcome::IMPOSSIBLE => Outcome::Impossible,
             outcome::UNREADABLE => return Err(CallError::Unreadable),
             outcome::UNWRITTEN => return Err(self.unwritten()),
+            outcome::TOO_MANY_HOLDS => return Err(CallError::TooManyHolds),
             outcome::STALE => return Err(CallError::Stale),
             _ => return Err(CallError::Malformed),
         };

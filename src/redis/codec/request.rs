@@ -4,7 +4,7 @@
 use crate::algorithm::{ChargeRecord, MAX_WAIT, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
-use crate::policy::operation::{Charge, HoldId, NewHold, Operation};
+use crate::policy::operation::{Charge, HoldId, NewHold, Operation, RepeatableCall};
 use crate::policy::owed::OwedLimit;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::units::Units;
@@ -139,16 +139,22 @@ pub(crate) fn push_call(
 fn operation_code(call: &CallRequest) -> u8 {
     match call {
         CallRequest::Take(_) => operation::TAKE,
-        CallRequest::Other(other) if other.is_metered() => operation::METERED + plain_code(other),
-        CallRequest::Other(other) => plain_code(other),
+        CallRequest::Other(other) => {
+            let metered = if other.is_metered() { operation::METERED } else { 0 };
+            metered + plain_code(other)
+        }
     }
 }
 
-/// The code of an operation, whether or not its units are by policy.
+/// The code of an operation without [`operation::METERED`], whether or not its units are by policy.
 fn plain_code(operation: &Operation) -> u8 {
     match operation {
         // A peek is a take in a script call that writes nothing.
         Operation::Take { .. } | Operation::Peek { .. } => operation::TAKE,
+        Operation::Repeatable(call) => {
+            let own = if call.hold.is_some() { operation::RESERVE } else { operation::TAKE };
+            operation::REPEATABLE + own
+        }
         Operation::TakeUpTo { .. } => operation::TAKE_UP_TO,
         Operation::Penalize { .. } => operation::PENALIZE,
         Operation::Refund { .. } => operation::REFUND,
@@ -207,6 +213,20 @@ fn push_operation(
             push_hold(request, hold_key, hold);
             push_units(request, policies, cost);
             push_double(request, *lasting);
+        }
+        Operation::Repeatable(call) => {
+            let RepeatableCall { id, lasting, cost, hold } = &**call;
+            request.extend_from_slice(&hold_key.to_be_bytes());
+            request.push(byte(id.len()));
+            request.extend_from_slice(id);
+            push_double(request, *lasting);
+            if let Some((hold, _)) = hold {
+                request.extend_from_slice(hold);
+            }
+            push_units(request, policies, cost);
+            if let Some((_, lasting)) = hold {
+                push_double(request, *lasting);
+            }
         }
         Operation::Renew { hold, lasting } => {
             push_hold(request, hold_key, hold);

@@ -9,7 +9,7 @@ use tollgate::key::Key;
 use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::Policy;
 use tollgate::policy::ban::BanRule;
-use tollgate::policy::operation::{Charge, NewHold, Operation};
+use tollgate::policy::operation::{Charge, NewHold, Operation, RepeatableCall};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::prefixes::VariantIndex;
 use tollgate::time::MAX_TIME;
@@ -116,6 +116,11 @@ fn operation(
         }
         21 => Operation::Release { permit: (choice % HOLDS) as u64 + 1 },
         22 => Operation::RenewPermit { permit: (choice % HOLDS) as u64 + 1 },
+        23 | 24 => {
+            let id = [b'a' + u8::try_from(choice % HOLDS).unwrap()].into();
+            let hold = (kind == 24).then_some((hold, lasting));
+            Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost: cost.into(), hold }))
+        }
         _ => Operation::Take { cost: cost.into() },
     }
 }

@@ -286,7 +286,8 @@ pub(crate) fn judge(
         | Operation::CancelScheduled { .. }
         | Operation::Acquire { .. }
         | Operation::Release { .. }
-        | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
+        | Operation::RenewPermit { .. }
+        | Operation::Repeatable(_) => unreachable!("oracles know none of these"),
     }
     prop_assert_eq!(executed.held(), held.as_ref());
     prop_assert_eq!(executed.moved(), moved.as_deref());

@@ -14,7 +14,7 @@ use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::Response;
 
 use crate::policy::charges::taken;
-use tollgate::policy::operation::{Charge, HoldId, Operation};
+use tollgate::policy::operation::{Charge, HoldId, Operation, RepeatableCall};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
@@ -190,6 +190,78 @@ fn operation(
     }
 }
 
+/// The same call with one of a few identifiers, if it may have one.
+fn with_id(asked: Operation, step: Step) -> Operation {
+    let id = step.choice / 512 % 8;
+    let (cost, hold) = match asked {
+        Operation::Take { cost } if id < 4 => (cost, None),
+        Operation::Reserve { cost, hold, lasting } if id < 4 => (cost, Some((hold, lasting))),
+        other => return other,
+    };
+    let units = step.cost.of(9).max(1);
+    // Their names in Redis have lengths around a multiple of eight.
+    let id = [&b"a"[..], b"b", b"call-6", b"call-12"][id].into();
+    Operation::Repeatable(Box::new(RepeatableCall { id, lasting: units * 300_000, cost, hold }))
+}
+
+/// The first key, whether it is a reservation, and the identifier.
+type CallName = (Option<usize>, bool, Box<[u8]>);
+
+/// An oracle of calls that may be repeated.
+#[derive(Default)]
+struct FirstCalls(HashMap<CallName, First>);
+
+/// A call that was charged, and the time from which it is decided anew.
+struct First {
+    until: u64,
+    told: Response,
+    units: Units,
+    hold: Option<HoldId>,
+}
+
+impl FirstCalls {
+    /// Checks a result against the first one. The clock never steps back.
+    fn check(
+        &mut self,
+        first_key: Option<usize>,
+        asked: &Operation,
+        executed: &Execution,
+        now: u64,
+    ) -> TestCaseResult {
+        if matches!(asked, Operation::Reset) {
+            self.0.retain(|(key, ..), _| first_key.is_none() || *key != first_key);
+        }
+        let Operation::Repeatable(call) = asked else { return Ok(()) };
+        let name = (first_key, call.hold.is_some(), call.id.clone());
+        let first = self.0.get(&name).filter(|first| {
+            first.until > now && first.units.numbers().len() == call.cost.numbers().len()
+        });
+        match (first, executed.first()) {
+            (Some(first), Some(told)) => {
+                prop_assert_eq!(&executed.response, &first.told);
+                // A single number may be that of the only policy.
+                prop_assert_eq!(told.units.numbers(), first.units.numbers());
+                prop_assert_eq!(told.hold.map(|(id, _)| id), first.hold);
+            }
+            (None, None) if executed.units > 0 => {
+                let first = First {
+                    until: now + call.lasting,
+                    told: executed.response.clone(),
+                    units: call.cost.clone(),
+                    hold: call.hold.map(|(id, _)| id),
+                };
+                self.0.insert(name, first);
+            }
+            (None, None) => {}
+            (first, told) => {
+                let is_known = first.is_some();
+                prop_assert!(false, "remembered: {is_known}, told {told:?}, {asked:?} at {now}");
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Refunds units of one of the last decisions.
 fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
@@ -298,8 +370,8 @@ fn keys_of(calls: &[Call], hold: &HoldId) -> Vec<Option<usize>> {
 
 /// Whether all policies charge the units.
 fn takes(operation: &Operation) -> bool {
-    use Operation::{Reserve, Take, TakeUpTo};
-    matches!(operation, Take { .. } | TakeUpTo { .. } | Reserve { .. })
+    use Operation::{Repeatable, Reserve, Take, TakeUpTo};
+    matches!(operation, Take { .. } | TakeUpTo { .. } | Reserve { .. } | Repeatable(_))
 }
 
 /// The operations and the clock of a trace.
@@ -320,6 +392,7 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
     let mut model = Model::default();
     let mut calls: Vec<Call> = Vec::new();
     let mut log: Vec<String> = Vec::new();
+    let mut first_calls = FirstCalls::default();
     let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
         now = if kind == Kind::Onward {
@@ -331,6 +404,7 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
         let mut expected = Vec::new();
         for &step in steps {
             let asked = operation(log.len(), step, policies, &calls, kind);
+            let asked = if kind == Kind::Units { asked } else { with_id(asked, step) };
             let is_take = takes(&asked);
             let left_out = |key_dimension| {
                 !is_take && policies.key_dimensions() > 1 && step.choice / 256 % 4 == key_dimension
@@ -352,16 +426,25 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
                 .collect();
             batch.push_operation(&names, &texts, None, asked.clone());
             let executed = in_memory(&mut model, policies, &keys, now, &asked);
+            if kind == Kind::Onward {
+                first_calls.check(keys[0], &asked, &executed, now)?;
+            }
             let hold = match &asked {
                 Operation::Reserve { hold, .. } | Operation::Extend { hold, .. } => Some(*hold),
+                Operation::Repeatable(call) => call.hold.map(|(hold, _)| hold),
                 _ => None,
             };
-            if (is_take || hold.is_some()) && (executed.units > 0 || hold.is_some()) {
+            let is_known = hold.is_some() && executed.first().is_some();
+            if !is_known && (is_take || hold.is_some()) && (executed.units > 0 || hold.is_some()) {
                 let told = executed.response.clone();
                 let units = match &asked {
                     Operation::Take { cost }
                     | Operation::Reserve { cost, .. }
                     | Operation::Extend { cost, .. } => {
+                        each(cost, |number| if executed.units > 0 { cost.of(number) } else { 0 })
+                    }
+                    Operation::Repeatable(call) => {
+                        let cost = executed.first().map_or(&call.cost, |first| &first.units);
                         each(cost, |number| if executed.units > 0 { cost.of(number) } else { 0 })
                     }
                     _ => executed.units.into(),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arbitrary::{Result, Unstructured};
 use tollgate::algorithm::{ChargeRecord, PermitRequest};
 use tollgate::policy::execute::Execution;
-use tollgate::policy::operation::{Charge, HoldId, NewHold, Operation, ScheduledReservations};
+use tollgate::policy::operation::{
+    Charge, HoldId, NewHold, Operation, RepeatableCall, ScheduledReservations,
+};
 use tollgate::policy::units::Units;
 
 use crate::policies::{PolicyNumbers, SetNumbers, length, units};
@@ -32,6 +34,7 @@ mod codes {
     pub(super) const RELEASE: u8 = 18;
     pub(super) const RENEW_PERMIT: u8 = 19;
     pub(super) const METERED: u8 = 64;
+    pub(super) const REPEATABLE: u8 = 128;
 }
 
 /// The keys of a call, by key dimension.
@@ -112,7 +115,12 @@ impl History {
             11 | 12 => {
                 self.holds = self.holds.wrapping_add(1);
                 let (hold, lasting) = ([self.holds; 16], length(input)?);
-                own(Operation::Reserve { cost: any_units(input, set, false)?, hold, lasting })
+                let cost = any_units(input, set, false)?;
+                own(if input.ratio(1, 3)? {
+                    repeatable(input, cost, Some((hold, lasting)))?
+                } else {
+                    Operation::Reserve { cost, hold, lasting }
+                })
             }
             13..=15 => self.on_hold(input),
             16 | 17 if set.can_schedule() => {
@@ -127,6 +135,10 @@ impl History {
                 None => without_history(1),
             },
             22.. => own(Operation::Take { cost: 1.into() }),
+            19 => {
+                let cost = any_units(input, set, false)?;
+                own(repeatable(input, cost, None)?)
+            }
             _ => own(Operation::Take { cost: any_units(input, set, false)? }),
         }
     }
@@ -214,6 +226,10 @@ impl History {
             }
             Operation::Acquire { hold: Some(hold), cost, .. } => (Some(hold.id), cost),
             Operation::Take { cost } => (None, cost),
+            Operation::Repeatable(call) => match executed.first() {
+                Some(first) => (first.hold.map(|(hold, _)| hold), &first.units),
+                None => (call.hold.map(|(hold, _)| hold), &call.cost),
+            },
             Operation::TakeUpTo { .. } => (None, &Units::Same(executed.units)),
             Operation::Schedule { .. } => {
                 if !executed.scheduled.is_empty() {
@@ -241,6 +257,17 @@ fn without_history(cost: u64) -> Result<Call> {
 }
 
 /// Units: often by policy, and then 0 for some of them.
+/// A call with one of a few identifiers.
+fn repeatable(
+    input: &mut Unstructured<'_>,
+    cost: Units,
+    hold: Option<(HoldId, u64)>,
+) -> Result<Operation> {
+    let id = *input.choose(&["a", "b", "call-12", "a call with more bytes"])?;
+    let (id, lasting) = (id.as_bytes().into(), length(input)?);
+    Ok(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold })))
+}
+
 fn any_units(input: &mut Unstructured<'_>, set: &SetNumbers, may_be_zero: bool) -> Result<Units> {
     if input.ratio(2, 3)? {
         return Ok((units(input)? - u64::from(may_be_zero)).into());
@@ -318,6 +345,22 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
         |code: u8, units: &Units| code + if units.is_by_policy() { codes::METERED } else { 0 };
     let (code, numbers) = match operation {
         Operation::Take { cost } => (metered(codes::TAKE, cost), first(cost)),
+        Operation::Repeatable(call) => {
+            let RepeatableCall { id, lasting, cost, hold } = &**call;
+            let cost = cost.clone();
+            let (code, numbers) = match *hold {
+                None => numbers_of(&Operation::Take { cost }, policies),
+                Some((hold, lasting)) => {
+                    numbers_of(&Operation::Reserve { cost, hold, lasting }, policies)
+                }
+            };
+            let group = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+            let mut own = vec![id.len() as u64];
+            own.extend(id.chunks(6).map(group));
+            own.push(*lasting);
+            let own = own.into_iter().map(|number| number as f64);
+            return (code + codes::REPEATABLE, own.chain(numbers).collect());
+        }
         Operation::TakeUpTo { units } => (codes::TAKE_UP_TO, vec![*units]),
         Operation::Penalize { units } => (metered(codes::PENALIZE, units), first(units)),
         Operation::Peek { cost } => (metered(codes::PEEK, cost), first(cost)),

@@ -145,6 +145,10 @@ impl<'a> Trace<'a> {
                         break;
                     }
                 }
+                if let Operation::Repeatable(own) = &mut call.operation {
+                    // Only a decision that is repeated under the same numbers is the same everywhere.
+                    own.id = [&own.id[..], &[b'0' + variant as u8]].concat().into();
+                }
                 let keys = self.keys_of(&call, input)?;
                 expected.push(self.decide(&call, &keys, variant, input.ratio(1, 2)?));
                 push(&mut batch, &self.names, &call.operation, &keys, variant);
@@ -182,11 +186,12 @@ impl<'a> Trace<'a> {
         if let Some(keys) = &call.keys {
             return Ok(keys.clone());
         }
-        use Operation::{Acquire, Peek, Reserve, Schedule, Take, TakeUpTo};
+        use Operation::{Acquire, Peek, Repeatable, Reserve, Schedule, Take, TakeUpTo};
         let needs_all = matches!(
             call.operation,
             Acquire { .. }
                 | Peek { .. }
+                | Repeatable(_)
                 | Reserve { .. }
                 | Schedule { .. }
                 | Take { .. }

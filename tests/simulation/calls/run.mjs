@@ -5,6 +5,7 @@ import { fixedWindow, RateLimiter, RedisStore } from '../../../dist/wasm/index.m
 import { checkCounted, checkLaw, checkSettled, checkSlots } from './checks.mjs'
 import { Oracle } from './oracle.mjs'
 import { Random } from './random.mjs'
+import { RepeatedCalls } from './repeated-calls.mjs'
 import { scenarioOf } from './scenario.mjs'
 import { SimulatedProcess } from './simulated-process.mjs'
 import { World } from './world.mjs'
@@ -20,6 +21,9 @@ const LAST_FAULT_MS = 800
 
 /** The time after the last call in which all settle, leases end and permits expire. */
 const REST_MS = 5_000
+
+/** The mean time between calls with an id. */
+const REPEATED_PAUSE_MS = 40
 
 /** After a server lost keys, permits of then may be held for their life and this time. */
 const PERMIT_MARGIN_MS = 1_000
@@ -69,6 +73,8 @@ export async function runScenario(scenario, seed, prints = false) {
   for (const process of processes) {
     process.start()
   }
+  const repeatedCalls = new RepeatedCalls(world, random.fork(), processes)
+  repeatedCalls.start(REPEATED_PAUSE_MS)
   for (const fault of scenario.faults) {
     time.schedule(fault.atMs * 1_000, () => world.inject(fault, processes))
   }
@@ -98,6 +104,7 @@ export async function runScenario(scenario, seed, prints = false) {
   await checkClosed(world, processes, advance)
   checkSettled(world, processes)
   await checkCounted(world, processes, oracle)
+  await repeatedCalls.check(oracle)
   checkLaw(world, scenario, processes)
   checkSlots(world, scenario)
   await checkPermitsEnd(world, oracle)

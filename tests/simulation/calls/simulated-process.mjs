@@ -32,7 +32,7 @@ export class SimulatedProcess {
   #random
   #serial = 0
   #isCalm = false
-  #isStopped = false
+  isStopped = false
   /** The releases of held permits, by which they end early. */
   #held = new Set()
   /** By key: the time until which a refusal may be cached. */
@@ -89,7 +89,7 @@ export class SimulatedProcess {
 
   /** Makes no more calls, and gives permits back. */
   stop() {
-    this.#isStopped = true
+    this.isStopped = true
     for (const release of this.#held) {
       release()
     }
@@ -124,7 +124,7 @@ export class SimulatedProcess {
   #repeat(meanMs, run) {
     const pauseMs = 2 * meanMs * this.#random.next() * (this.#isCalm ? 4 : 1)
     this.#world.time.schedule(pauseMs * 1_000, () => {
-      if (!this.#isStopped) {
+      if (!this.isStopped) {
         run()
         this.#repeat(meanMs, run)
       }
@@ -154,7 +154,7 @@ export class SimulatedProcess {
    * @param {() => Promise<unknown>} make
    * @param {(result: any) => void} onResult Called in the tick in which the call resolves.
    */
-  #track(kind, waitMs, make, onResult) {
+  track(kind, waitMs, make, onResult) {
     const world = this.#world
     const { timeoutMs } = this.#scenario
     const call = {
@@ -187,6 +187,7 @@ export class SimulatedProcess {
         settle()
         call.error = error
         world.trace(`process ${this.index}: ${kind}: ${error.code ?? error.stack} ${error.charged}`)
+        call.whenFailed?.()
       },
     )
     return call
@@ -201,7 +202,7 @@ export class SimulatedProcess {
     const key = { call: id, order }
     const units = random.whole(1, 4)
     const kind = random.choose(['take', 'take', 'takeUpTo', 'reserve', 'takeMany', 'refund'])
-    const call = this.#track(
+    const call = this.track(
       `${kind} ${id} ${order}`,
       0,
       () => {
@@ -263,7 +264,7 @@ export class SimulatedProcess {
       first.charged[1] += most
     }
     first.followed = true
-    const call = this.#track(kind, 0, make, (result) => add(changeOf(result)))
+    const call = this.track(kind, 0, make, (result) => add(changeOf(result)))
     first.follower = call
     first.addUnknown = () => add(unknown)
   }
@@ -276,7 +277,7 @@ export class SimulatedProcess {
       const key = random.chance(0.8) ? 'hot' : 'warm'
       const units = random.chance(0.9) ? 1 : random.whole(1, 4)
       const { cost, ...moved } = this.#scenario.law.tokens === undefined ? { cost: units, units } : this.#costOf(units)
-      this.#track(
+      this.track(
         `law ${key} ${JSON.stringify(cost)}`,
         0,
         () => law.take(key, cost),
@@ -347,7 +348,7 @@ export class SimulatedProcess {
       world.time.schedule(random.whole(1, 200_000), () => controller.abort())
     }
     const holdMicros = random.whole(1, 400_000)
-    this.#track(
+    this.track(
       `acquire ${key} ${cost}`,
       maxWait,
       () => permits.acquire(key, { cost, maxWait, signal: controller?.signal }),
@@ -391,7 +392,7 @@ export class SimulatedProcess {
     if (controller !== undefined) {
       world.time.schedule(random.whole(1, 200_000), () => controller.abort())
     }
-    this.#track(
+    this.track(
       'wait',
       maxWait,
       () => this.limiters.slots.wait('s', { maxWait, onTooLong: 'resolve', signal: controller?.signal }),

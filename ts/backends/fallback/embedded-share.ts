@@ -8,7 +8,7 @@ import type { Engine, EngineLimiterState, EnginePolicySet, EngineStore } from '.
 import type { TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
-import type { Units } from '../units.js'
+import { totalOf, type Units } from '../units.js'
 import type { FallbackResponder } from './fallback-backend.js'
 import { FixedResponses, limitNumbersOf } from './fixed-responses.js'
 import { shareOf, shareOfNumbers } from './share.js'
@@ -102,6 +102,10 @@ export class EmbeddedShare implements FallbackResponder {
       return { ...result, decision, ...(decidedAtMs !== undefined && { decidedAtMs }) }
     } catch (error) {
       if (TollgateError.is(error) && error.code === 'STORE_FULL') {
+        if (operation.kind === 'take') {
+          // Counted, but not remembered.
+          return { decision: this.takeBy(keys, operation.cost), units: totalOf(operation.cost) }
+        }
         return this.#notApplied(keys)
       }
       throw error

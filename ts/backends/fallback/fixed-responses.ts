@@ -8,7 +8,7 @@ import { decisionOf } from '../decision-of.js'
 import type { TakeManyResults } from '../limiter-backend.js'
 import type { KnownHold, Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import { HOLD_TIMES } from '../protocol.js'
-import { sumOf, type Units } from '../units.js'
+import { sumOf, totalOf, type Units } from '../units.js'
 import type { FallbackResponder } from './fallback-backend.js'
 
 /** The `retryAfterMs` of a refusal: the store may be up again by then. */
@@ -125,11 +125,6 @@ export class FixedResponses implements FallbackResponder {
     const status = this.#isAllowed ? 'allowed' : 'refused'
     return decisionOf(status, policy, reported, times, Object.fromEntries(numbers), Date.now(), 'none')
   }
-}
-
-/** As the engine reports units: those by policy as 1. */
-function totalOf(units: Units): number {
-  return typeof units === 'number' ? units : 1
 }
 
 function isOpen({ expiresAtUs }: KnownHold, { at }: Decision, lateUs = 0): boolean {

@@ -115,9 +115,14 @@ export class LocalBackend implements LimiterBackend {
       case 'peek':
         this.leases?.sendGroupsOf(keys)
         return this.#store.execute(keys, operation)
+      case 'take':
+        return this.#executeById(keys, operation, operation.cost as number)
       case 'takeUpTo':
         return this.#takeUpTo(keys, operation.units) ?? this.#executeTake(keys, operation, 1)
       case 'reserve':
+        return operation.callId === undefined
+          ? this.#executeTake(keys, operation, operation.units as number)
+          : this.#executeById(keys, operation, operation.units as number)
       case 'extend':
         return this.#executeTake(keys, operation, operation.units)
       case 'penalize': {
@@ -256,6 +261,13 @@ export class LocalBackend implements LimiterBackend {
     this.leases?.sendGroupsOf(keys)
     const callStore = () => this.#learnFrom(keys, cost, () => this.#store.execute(keys, operation))
     return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeTake(keys, operation, cost))
+  }
+
+  /** A call with an identifier. Only the store knows whether it is repeated, also after a refusal of another call. */
+  #executeById(keys: Keys, operation: Operation, cost: number): OperationResult | Promise<OperationResult> {
+    this.leases?.sendGroupsOf(keys)
+    const callStore = () => this.#learnFrom(keys, cost, () => this.#store.execute(keys, operation))
+    return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeById(keys, operation, cost))
   }
 
   /** Changes keys in the store, after everything that is known of them here has ended. */

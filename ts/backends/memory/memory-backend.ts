@@ -7,11 +7,16 @@ import type { PolicySet } from '../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../compile-policies.js'
 import type { Engine, EngineLimiterState } from '../engine.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../limiter-backend.js'
-import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
+import {
+  multiLimitDecisionAt,
+  operationResultAt,
+  responseLengthOf,
+  scheduledReservationAt,
+  shapeOf,
+} from '../multi-policy.js'
 import {
   codeOf,
   type EngineOperation,
-  isMetered,
   numbersOf,
   type Operation,
   type OperationResult,
@@ -170,8 +175,8 @@ export class MemoryBackend implements LimiterBackend {
 
   #resultOf(keys: Keys, operation: EngineOperation): OperationResult {
     this.#executeNow(keys, operation)
-    const metered = isMetered(operation) ? { kind: operation.kind, policies: this.#policyCount } : undefined
-    const result = operationResultAt(this.#response, 0, this.#limitNames, metered)
+    const shape = shapeOf(operation, this.#policyCount)
+    const result = operationResultAt(this.#response, 0, this.#limitNames, shape)
     if (result === undefined) {
       throw errorAt(this.#response, 0, keys.keys[0])
     }

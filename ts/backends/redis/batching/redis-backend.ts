@@ -5,11 +5,10 @@ import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeEach, type VariantIndex } from '../../limiter-backend.js'
-import { responseLengthOf } from '../../multi-policy.js'
+import { responseLengthOf, shapeOf } from '../../multi-policy.js'
 import {
   codeOf,
   type EngineOperation,
-  isMetered,
   numbersOf,
   type Operation,
   type OperationResult,
@@ -138,11 +137,10 @@ export class RedisBackend implements LimiterBackend {
   }
 
   #decoderOf(operation: Operation): OperationDecoder {
-    if (!isMetered(operation)) {
-      return this.#operationDecoder
-    }
-    const metered = { kind: operation.kind, policies: this.policySet.policies.length }
-    return new OperationDecoder(this.#inFlight, this.#operationDecoder.names, metered)
+    const shape = shapeOf(operation, this.policySet.policies.length)
+    return shape === undefined
+      ? this.#operationDecoder
+      : new OperationDecoder(this.#inFlight, this.#operationDecoder.names, shape)
   }
 
   schedule(keys: Keys, cost: Units, maxWaitUs: number): Promise<ScheduledReservation> {

@@ -3,12 +3,7 @@ import { withUnits } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { decisionOf } from '../../decision-of.js'
-import {
-  type MeteredKind,
-  multiLimitDecisionAt,
-  operationResultAt,
-  scheduledReservationAt,
-} from '../../multi-policy.js'
+import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt, type UnitsShape } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH, withMarks } from '../../response.js'
@@ -60,16 +55,16 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
 }
 
 export class OperationDecoder implements ResponseDecoder<OperationResult> {
-  /** @param metered - As for {@link operationResultAt}. */
+  /** @param shape - As for {@link operationResultAt}. */
   constructor(
     readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
-    readonly metered?: MeteredKind,
+    readonly shape?: UnitsShape,
   ) {}
 
   decodeAt(responses: FlushResponses, index: number): OperationResult | TollgateError {
     const start = index * RESPONSE_LENGTH
-    return operationResultAt(responses.numbers, start, this.names, this.metered) ?? errorIn(responses, index)
+    return operationResultAt(responses.numbers, start, this.names, this.shape) ?? errorIn(responses, index)
   }
 }
 

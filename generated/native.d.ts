@@ -300,6 +300,9 @@ export interface NativeStoredKey {
   banStep: number
   bannedUntilUs: number
   banForgottenAtUs: number
+  /** The units that the key owes, and the time at which idle time has paid them. */
+  owed: number
+  owedUntilUs: number
 }
 
 /** The login, database and TLS options of a connection. */

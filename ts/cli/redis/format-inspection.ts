@@ -94,7 +94,9 @@ function formatState(state: KeyState, at: number, paint: Paint): string[] {
   }
   if (state.owed !== undefined) {
     const { units, paidInMs } = state.owed
-    lines.push(`owes ${formatNumber(units)} ${units === 1 ? 'unit' : 'units'}, paid in ${formatDuration(paidInMs)} at the latest`)
+    lines.push(
+      `owes ${formatNumber(units)} ${units === 1 ? 'unit' : 'units'}, paid in ${formatDuration(paidInMs)} at the latest`,
+    )
   }
   if (state.override !== undefined) {
     const { forMs } = state.override

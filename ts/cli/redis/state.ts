@@ -133,7 +133,16 @@ function bansOf(stored: native.NativeStoredKey, nowUs: number): Pick<KeyState, '
 }
 
 /** Whether a key has any state that matters. Otherwise it is fresh. */
-export function hasState({ isReadable, used, resetInMs, blockedForMs, override, owed, strikes, ban }: KeyState): boolean {
+export function hasState({
+  isReadable,
+  used,
+  resetInMs,
+  blockedForMs,
+  override,
+  owed,
+  strikes,
+  ban,
+}: KeyState): boolean {
   const metadata = [blockedForMs, override, owed, strikes, ban]
   return !isReadable || used > 0 || resetInMs !== undefined || metadata.some((one) => one !== undefined)
 }

@@ -119,7 +119,7 @@ describe('its options', () => {
 
   test('unknown and missing options, and a hand-written policy', () => {
     expect(failureOf(() => slidingCounter(anything({ limit: 1, window: 1, buckets: 2 }))).message).toBe(
-      'slidingCounter has no option "buckets"; it takes limit, window, per, meter, defaultCost',
+      'slidingCounter has no option "buckets"; it takes limit, window, per, meter, defaultCost, maxOwed',
     )
     expect(failureOf(() => slidingCounter(anything(undefined))).message).toMatch(/takes an object of options/)
     const made = slidingCounter({ limit: 5, window: '1m' })

@@ -12,9 +12,9 @@
 //! last one are credited: after them the state is fresh, as it is if nothing was charged at all. The
 //! last one is left to the state.
 
-use crate::algorithm::{Algorithm as _, LimitStatus, LimitStatuses, Outcome, Rate, RateBased as _};
+use crate::algorithm::{Algorithm as _, LimitStatus, LimitStatuses, Outcome, RateBased as _};
 use crate::policy::{Policy, State};
-use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros, end_of};
+use crate::time::{MAX_SAFE, Micros, end_of};
 
 /// The units that a key owes under a policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -157,24 +157,16 @@ impl Policy {
     /// A length of time in which a key may be charged its capacity again and again: the longest time
     /// from fully used to fresh. Windows are extended by less than that where they end on a grid.
     fn period(&self) -> Micros {
-        let period = match self {
-            Self::FixedWindow(window) => {
-                window.window().div_ceil(MICROS_PER_MILLI) * MICROS_PER_MILLI
+        let period = match (self, self.rate()) {
+            (_, Some(rate)) => rate.full().micros + u64::from(rate.full().part > 0),
+            (Self::IntervalBucket(bucket), _) => bucket.horizon(),
+            (Self::CalendarWindow(window), _) => window.calendar().horizon() / 2,
+            (Self::SlidingWindow(window), _) => window.span(),
+            _ => {
+                let mut state = self.initial_state();
+                self.charge(&mut state, 0, self.capacity());
+                self.reset_at(&state, 0)
             }
-            Self::CalendarWindow(window) => window.calendar().horizon() / 2,
-            Self::Gcra(_) | Self::TokenBucket(_) | Self::LeakyBucket(_) => {
-                let full = self.rate().map(Rate::full);
-                full.map_or(0, |full| full.micros + u64::from(full.part > 0))
-            }
-            Self::IntervalBucket(bucket) => bucket.horizon(),
-            Self::SlidingCounter(counter) => {
-                counter.window_ms().saturating_mul(2 * MICROS_PER_MILLI)
-            }
-            Self::SlidingWindow(window) => window.span(),
-            Self::SlidingLog(log) => {
-                log.limits().iter().map(|limit| limit.window).max().unwrap_or(0)
-            }
-            Self::Concurrency(_) => 0,
         };
         period.clamp(1, MAX_SAFE)
     }

@@ -235,7 +235,9 @@ pub(super) fn drop_ended(metadata: &mut KeyMetadata, now: Micros) {
     let mut ended: Vec<_> = ended.map(|hold| (hold.expires_at, true, None, hold.id)).collect();
     let calls = repeats.iter().flat_map(|calls| calls.ended(until)).take(MAX_DROPPED);
     // Of those that end at the same time the script drops the calls first.
-    ended.extend(calls.map(|(end, key)| (*end, false, Some(key.clone()), HoldId::default())));
+    ended.extend(
+        calls.map(|call| (call.expires_at, false, Some(call.key.clone()), HoldId::default())),
+    );
     ended.sort_unstable();
     ended.truncate(MAX_DROPPED);
     for (_, _, key, id) in ended {

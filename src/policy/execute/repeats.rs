@@ -5,7 +5,6 @@
 //! refused call has charged nothing and is not stored, so that a later call with its identifier can be
 //! admitted.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Execution, FirstCall, KeyMetadata, PolicyEntry, holds, take};
@@ -18,20 +17,23 @@ use crate::time::{Micros, end_of};
 
 /// The kind of a call, the length of its identifier, and the identifier. The script sorts by the same
 /// bytes.
-pub(super) type CallKey = Arc<[u8]>;
+pub(super) type CallKey = Box<[u8]>;
 
 /// The calls of a key that may be repeated. Some may have expired.
+///
+/// Both lists are sorted. With 10,000 calls, an insertion moves 80 kB; trees would take five kilobytes
+/// of WebAssembly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RememberedCalls {
-    calls: BTreeMap<CallKey, RememberedCall>,
-    /// The ends of all calls, in order.
-    ends: BTreeSet<(Micros, CallKey)>,
+    by_key: Vec<Arc<RememberedCall>>,
+    by_end: Vec<Arc<RememberedCall>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct RememberedCall {
+pub(super) struct RememberedCall {
+    pub(super) key: CallKey,
     /// From this time on the call is decided anew.
-    expires_at: Micros,
+    pub(super) expires_at: Micros,
     /// The first decision.
     response: Response,
     /// The units that were charged.
@@ -40,10 +42,17 @@ struct RememberedCall {
     hold: Option<(HoldId, Micros)>,
 }
 
+/// An index of a sorted list.
+type Index = Result<usize, usize>;
+
 impl RememberedCalls {
     /// The time from which all have expired.
     pub(super) fn end(&self) -> Micros {
-        self.ends.last().map_or(0, |(end, _)| *end)
+        self.by_end.last().map_or(0, |call| call.expires_at)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_end.is_empty()
     }
 
     /// The number of calls.
@@ -54,23 +63,40 @@ impl RememberedCalls {
     /// The number of calls that have not expired.
     #[must_use]
     pub fn open(&self, now: Micros) -> usize {
-        self.calls.len() - self.ended(now).count()
+        self.by_end.len() - self.by_end.partition_point(|call| call.expires_at <= now)
     }
 
     /// Those that have expired, the earliest first.
-    pub(super) fn ended(&self, now: Micros) -> impl Iterator<Item = &(Micros, CallKey)> {
-        self.ends.iter().take_while(move |(end, _)| *end <= now)
+    pub(super) fn ended(&self, now: Micros) -> impl Iterator<Item = &Arc<RememberedCall>> {
+        self.by_end.iter().take_while(move |call| call.expires_at <= now)
     }
 
-    pub(super) fn remove(&mut self, key: &CallKey) {
-        if let Some(call) = self.calls.remove(key) {
-            self.ends.remove(&(call.expires_at, Arc::clone(key)));
+    pub(super) fn remove(&mut self, key: &[u8]) {
+        if let Ok(index) = self.index_of(key) {
+            let call = self.by_key.remove(index);
+            if let Ok(index) = self.end_index_of(&call) {
+                self.by_end.remove(index);
+            }
         }
     }
 
-    fn insert(&mut self, key: CallKey, call: RememberedCall) {
-        self.ends.insert((call.expires_at, Arc::clone(&key)));
-        self.calls.insert(key, call);
+    /// Adds a call whose key is new.
+    fn insert(&mut self, call: RememberedCall) {
+        let call = Arc::new(call);
+        let (Ok(index) | Err(index)) = self.index_of(&call.key);
+        self.by_key.insert(index, Arc::clone(&call));
+        let (Ok(index) | Err(index)) = self.end_index_of(&call);
+        self.by_end.insert(index, call);
+    }
+
+    fn index_of(&self, key: &[u8]) -> Index {
+        self.by_key.binary_search_by(|call| (*call.key).cmp(key))
+    }
+
+    fn end_index_of(&self, call: &RememberedCall) -> Index {
+        self.by_end.binary_search_by(|other| {
+            other.expires_at.cmp(&call.expires_at).then_with(|| other.key.cmp(&call.key))
+        })
     }
 }
 
@@ -78,7 +104,7 @@ impl RepeatableCall {
     fn key(&self) -> CallKey {
         let kind = if self.hold.is_some() { operation::RESERVE } else { operation::TAKE };
         let length = u8::try_from(self.id.len()).unwrap_or(u8::MAX);
-        [&[kind, length], &self.id[..]].concat().into()
+        [&[kind, length], &self.id[..]].concat().into_boxed_slice()
     }
 
     /// Whether the first call is remembered in a key's metadata.
@@ -99,7 +125,10 @@ impl RepeatableCall {
         calls: &'a RememberedCalls,
         now: Micros,
     ) -> Option<&'a RememberedCall> {
-        let call = calls.calls.get(&self.key()).filter(|call| call.expires_at > now)?;
+        let call = &calls.by_key[calls.index_of(&self.key()).ok()?];
+        if call.expires_at <= now {
+            return None;
+        }
         let limits = call.response.limits.as_ref().map_or(0, |reports| reports.limits.len());
         (limits == policies.named_limits() && call.units.is_like(&self.cost)).then_some(call)
     }
@@ -131,12 +160,13 @@ pub(super) fn execute(
         metadata.repeats = Some(calls);
         holds::drop_ended(metadata, now);
         let remembered = RememberedCall {
+            key,
             expires_at: end_of(now, *lasting),
             response: executed.response.clone(),
             units: cost.clone(),
             hold: hold.map(|(id, lasting)| (id, end_of(now, lasting))),
         };
-        metadata.repeats.get_or_insert_default().insert(key, remembered);
+        metadata.repeats.get_or_insert_default().insert(remembered);
     }
     executed
 }

@@ -194,8 +194,11 @@ export function checkReservable(method: string, policySet: PolicySet): void {
   }
 }
 
-/** Checks {@link ReserveOptions}. */
-export function reserveOptionsOf(options: unknown): {
+/** Checks {@link ReserveOptions}. @param hasPermits - Whether the reservation holds a permit, which has no id. */
+export function reserveOptionsOf(
+  options: unknown,
+  hasPermits: boolean,
+): {
   durationUs: number
   tag: string | undefined
   tier: unknown
@@ -211,7 +214,12 @@ export function reserveOptionsOf(options: unknown): {
     ? {}
     : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier', 'id', 'idTtl'])
   const durationUs = expiryUsOf('reserve', ttl)
-  return { durationUs, tag: tagOf(tag), tier, callId: callIdOf('reserve', id, idTtl, durationUs) }
+  const callId = callIdOf('reserve', id, idTtl, durationUs)
+  if (callId !== undefined && hasPermits) {
+    const fix = 'give the id to a limiter without concurrency()'
+    throw new TollgateError('INVALID_OPTION', `reserve: id cannot be used with a concurrency policy: ${fix}`)
+  }
+  return { durationUs, tag: tagOf(tag), tier, callId }
 }
 
 function expiryUsOf(method: string, ttl: unknown): number {

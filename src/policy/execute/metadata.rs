@@ -62,10 +62,10 @@ impl KeyMetadata {
     /// Whether there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { blocked_until, numbers, bans, holds, repeats } = self;
+        let Self { blocked_until, numbers, bans, owed, holds, repeats } = self;
         let has_calls = repeats.as_ref().is_some_and(|calls| !calls.is_empty());
         let is_shown = *blocked_until > 0 || numbers.is_some() || *bans != BanRecord::default();
-        !is_shown && holds.is_empty() && !has_calls
+        !is_shown && owed.units == 0 && holds.is_empty() && !has_calls
     }
 
     /// The override in force at the time `now`.

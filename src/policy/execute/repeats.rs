@@ -57,7 +57,7 @@ impl RememberedCalls {
 
     /// The number of calls.
     pub(super) fn len(&self) -> usize {
-        self.calls.len()
+        self.by_key.len()
     }
 
     /// The number of calls that have not expired.

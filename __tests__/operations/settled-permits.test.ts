@@ -50,7 +50,9 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
       settled: true,
       refunded: { calls: 0, tokens: 150, cents: 0, streams: 0 },
       charged: { calls: 0, tokens: 0, cents: 4, streams: 0 },
+      owed: { calls: 0, tokens: 0, cents: 0, streams: 0 },
       shortfall: { calls: 0, tokens: 0, cents: 0, streams: 0 },
+      late: false,
     })
     expect(await remaining('a')).toEqual([5, 650, 41, 2])
     expect(await permit.commit({ tokens: 0 })).toEqual({ settled: false, reason: 'settled-before' })
@@ -106,18 +108,20 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     expect(permit.units).toBe(7)
     expect(await remaining('a')).toEqual([3, 1])
     expect(await permit.extend(4)).toMatchObject({ extended: false, reason: 'refused', decision: { limit: 10 } })
-    expect(await permit.commit(9)).toEqual({ settled: true, refunded: 0, charged: 2, shortfall: 0 })
+    expect(await permit.commit(9)).toEqual({ settled: true, refunded: 0, charged: 2, owed: 0, shortfall: 0, late: false })
     expect(await remaining('a')).toEqual([1, 4])
   })
 
-  test('a deficit beyond the limit is a shortfall of the other policies, and none of the permits', async () => {
+  test('a deficit beyond the limit is owed under the other policies, and not under that of the permits', async () => {
     const { limiter, remaining } = plain()
     const permit = acquired(await limiter.acquire('a', { cost: 2 }))
     const other = acquired(await limiter.acquire('a', { cost: 1 }))
-    expect(await permit.commit(20)).toEqual({ settled: true, refunded: 0, charged: 7, shortfall: 11 })
+    const told = { refunded: 0, charged: 17, owed: 10, shortfall: 1, late: false }
+    expect(await permit.commit(20)).toEqual({ settled: true, ...told })
     expect(await remaining('a')).toEqual([0, 3])
+    // The unit pays one of the owed ones.
     expect(await other.cancel()).toMatchObject({ settled: true, refunded: 1 })
-    expect(await remaining('a')).toEqual([1, 4])
+    expect(await remaining('a')).toEqual([0, 4])
   })
 
   test('an extension takes units of the other policies while all permits are held', async () => {
@@ -245,7 +249,7 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
       expect([signal.aborted, await remaining('a')]).toEqual([false, [7, 1]])
       await backend.pass(10_000)
       expect([signal.aborted, await remaining('a')]).toEqual([true, [7, 4]])
-      expect(await reservation.commit(1)).toEqual({ settled: false, reason: 'expired' })
+      expect(await reservation.commit(1)).toMatchObject({ settled: true, late: true, refunded: 0 })
       expect(await remaining('a')).toEqual([7, 4])
     })
 
@@ -298,7 +302,7 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     const random = new Random(7)
     const any = (count: number) => random.whole(0, count - 1)
     const limiter = backend.limiter({
-      spend: fixedWindow({ limit: 200, window: '365d', meter: 'cents' }),
+      spend: fixedWindow({ limit: 200, window: '365d', meter: 'cents', maxOwed: 0 }),
       jobs: concurrency({ limit: 5, ttl: '30s', meter: 'jobs', defaultCost: 1 }),
     })
     const open = new Set<{ readonly permit: Held<'cents' | 'jobs'>; units: number; readonly jobs: number }>()

@@ -20,6 +20,7 @@ import { callIdOf } from './call-id.js'
 import { durationUsOf, unitsOf } from './call-options.js'
 import { canSettle, unsettledError } from './can-settle.js'
 import type { Decision } from './decision.js'
+import { TollgateError } from './error.js'
 import { mostByMeter, plainUnitsOf, shownUnits, someUnitsOf } from './metered-units.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 

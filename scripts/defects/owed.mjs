@@ -16,7 +16,11 @@ export default {
     'self.units.saturating_add(cost.max(least))',
     'cost.max(least)',
   ],
-  'what idle time has paid is paid again': ['src/policy/owed.rs', 'if periods > 0 {', 'if false {'],
+  'what fits is owed, too': [
+    'src/policy/execute/owed.rs',
+    'metadata.owed.add(units - fitting, limit, now)',
+    'metadata.owed.add(units, limit, now)',
+  ],
   'the script pays nothing': [
     'lua/executor/owed.lua',
     'local paid = charge_fitting(executor, key, metadata.owed)',

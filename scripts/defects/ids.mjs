@@ -10,11 +10,7 @@ export default {
     'if let Some(executed) = repeat(policies, entries, now, call).filter(|_| !now.is_multiple_of(3)) {',
   ],
   'a refused call is remembered': [REPEATS, 'if executed.units > 0\n', 'if now > 0\n'],
-  'an id that has ended is remembered': [
-    REPEATS,
-    'if call.expires_at <= now {',
-    'if call.expires_at <= 0 {',
-  ],
+  'an id that has ended is remembered': [REPEATS, 'if call.expires_at <= now {', 'if call.expires_at <= 0 {'],
   'the script forgets an id a second early': [
     SCRIPT,
     'local is_open = tonumber(found[2]) > context.now',

@@ -197,7 +197,14 @@ describe.each(BACKENDS)('ids: $name', (backend) => {
     expect(repeated.decision).toEqual({ ...first.decision, ...REPEATED })
     expect([repeated.units, repeated.expiresAt, repeated.id]).toEqual([6, first.expiresAt, first.id])
     expect((await limiter.peek('a', 0)).used).toBe(7)
-    expect(await repeated.commit(1)).toEqual({ settled: true, refunded: 5, charged: 0, owed: 0, shortfall: 0, late: false })
+    expect(await repeated.commit(1)).toEqual({
+      settled: true,
+      refunded: 5,
+      charged: 0,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await first.commit(1)).toEqual({ settled: false, reason: 'settled-before' })
     const again = reserved(await limiter.reserve('a', 6, options))
     expect(await again.commit(0)).toEqual({ settled: false, reason: 'settled-before' })

@@ -108,7 +108,14 @@ describe.each(BACKENDS)('permits that are settled: $name', (backend) => {
     expect(permit.units).toBe(7)
     expect(await remaining('a')).toEqual([3, 1])
     expect(await permit.extend(4)).toMatchObject({ extended: false, reason: 'refused', decision: { limit: 10 } })
-    expect(await permit.commit(9)).toEqual({ settled: true, refunded: 0, charged: 2, owed: 0, shortfall: 0, late: false })
+    expect(await permit.commit(9)).toEqual({
+      settled: true,
+      refunded: 0,
+      charged: 2,
+      owed: 0,
+      shortfall: 0,
+      late: false,
+    })
     expect(await remaining('a')).toEqual([1, 4])
   })
 

@@ -60,7 +60,14 @@ describe.each([failing(), knownDown()])('$name', (away) => {
       const permits = [held(await limiter.acquire('a', { cost: 2 })), held(await limiter.acquire('a', { cost: 2 }))]
       const reservation = held(await limiter.reserve('a', 2, { ttl: '2h' }))
       await clock.advance('1h')
-      expect(await permits[0]?.commit(5)).toEqual({ settled: true, refunded: 0, charged: 0, owed: 0, shortfall: 0, late: false })
+      expect(await permits[0]?.commit(5)).toEqual({
+        settled: true,
+        refunded: 0,
+        charged: 0,
+        owed: 0,
+        shortfall: 0,
+        late: false,
+      })
       expect(await permits[0]?.release()).toBe(true)
       expect(await permits[1]?.release()).toBe(true)
       expect(await reservation.cancel()).toMatchObject({ settled: true })

@@ -8,7 +8,7 @@ export default {
   ],
   'a settlement charges units that the permit holds': [
     'src/policy/execute/holds.rs',
-    'let deficit = policies.without_permits(&actual.minus(&units));',
+    'let deficit = policies.without_permits(&actual.minus(&held));',
     'let deficit = actual.minus(&units);',
   ],
   'an extension takes further units of permits': [

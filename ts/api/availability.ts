@@ -72,10 +72,12 @@ type IsReservable<P> = [OtherPolicies<P>] extends [never]
 /** Whether units of permits can be settled; `boolean` if the policies are unknown. */
 export type CanSettle<P> = IsKnown<P> extends true ? IsReservable<P> : boolean
 
-/** `Member` if units of permits can be settled, or if that is unknown. */
-export type IfSettles<S extends boolean, Name extends string, Member> = [S] extends [false]
-  ? Unavailable<`${Name} needs a policy beside concurrency(), and none made by slidingCounter(): use release()`>
-  : Member
+/** `Member` if units of permits can be settled; perhaps if that is unknown. */
+export type IfSettles<S extends boolean, Name extends string, Member> =
+  | (true extends S ? Member : never)
+  | (false extends S
+      ? Unavailable<`${Name} needs a policy beside concurrency(), and none made by slidingCounter(): use release()`>
+      : never)
 
 /** `Method` if there are units to reserve, and every policy can give them back; those of permits are released. */
 export type IfReservable<P, Name extends string, Method> =

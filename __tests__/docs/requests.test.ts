@@ -124,7 +124,13 @@ const PROGRAMS = blocks.filter(serves)
 
 test('programs of these pages serve requests', () => {
   const pages = new Set(PROGRAMS.map(({ page }) => page))
-  expect([...pages].sort()).toEqual(['README.md', 'docs/getting-started.md', 'docs/middleware.md', 'docs/migrating.md'])
+  expect([...pages].sort()).toEqual([
+    'README.md',
+    'docs/getting-started.md',
+    'docs/llm-budgets.md',
+    'docs/middleware.md',
+    'docs/migrating.md',
+  ])
 })
 
 describe.each([

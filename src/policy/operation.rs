@@ -95,7 +95,7 @@ pub enum Operation {
     },
     /// Settles a hold, once. A surplus of its units is refunded as by [`Refund`](Self::Refund), to the
     /// latest charges first; a deficit is charged, and what does not fit is [owed](super::owed). A hold
-    /// that expired not [long](super::execute::holds::LATE) ago is settled, too, but its surplus is not
+    /// that expired not [long](super::execute::LATE) ago is settled, too, but its surplus is not
     /// refunded. Under policies for concurrency it ends the permit of the hold, also if there is no hold,
     /// and moves no units.
     Settle {

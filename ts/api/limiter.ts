@@ -72,7 +72,7 @@ const ADVICE = {
 }
 
 /** A call that takes or previews units, and the backend of its tier. */
-interface CheckedCall {
+interface TakingCall {
   readonly own: LimiterBackend
   readonly units: Units
   readonly tag: string | undefined
@@ -471,7 +471,7 @@ export class Limiter {
   }
 
   /** The backend of a call, its checked cost and its tag. */
-  #callOf(method: string, value: unknown, min: number): CheckedCall {
+  #callOf(method: string, value: unknown, min: number): TakingCall {
     const { meters } = this.#tiers.first.policySet
     if (meters === undefined) {
       const { units, tag, tier, callId } = takeArgumentsOf(method, value, min)

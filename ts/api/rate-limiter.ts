@@ -495,8 +495,5 @@ export const RateLimiter = class RateLimiter extends Limiter {
 } as unknown as RateLimiterConstructor
 
 function ownStore(url: string | undefined): OwnedStore {
-  if (url !== undefined) {
-    return sharedStore(url)
-  }
-  return { store: new MemoryStore(), release: async () => {} }
+  return url === undefined ? { store: new MemoryStore(), release: async () => {} } : sharedStore(url)
 }

@@ -5,6 +5,7 @@
 //! charges units twice nor refunds more than was reserved.
 
 use super::owed::{Charged, charge_or_owe};
+use super::stored::{Hold, LATE};
 use super::{
     Execution, KeyMetadata, MoreUnits, MovedUnits, PolicyEntry, SettledUnits, refund_charge, take,
 };
@@ -12,23 +13,7 @@ use crate::algorithm::ChargeRecord;
 use crate::policy::operation::{Charge, HoldId, NewHold};
 use crate::policy::policy_set::PolicySet;
 use crate::policy::units::Units;
-use crate::protocol::hold;
 use crate::time::{Micros, end_of};
-
-/// How long after its end a hold can still be settled: its missing units are charged, and surplus
-/// units count as spent.
-pub const LATE: Micros = hold::LATE;
-
-/// A reservation that has not been settled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
-    /// The identifier.
-    pub id: HoldId,
-    /// The units that were charged.
-    pub units: Units,
-    /// From this time on it cannot be extended or renewed. It can be settled for another [`LATE`].
-    pub expires_at: Micros,
-}
 
 /// See [`Operation::Reserve`](crate::policy::operation::Operation::Reserve).
 pub(super) fn reserve(

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::Policy;
 use crate::policy::ban::BanRecord;
-use crate::policy::execute::holds::{Hold, LATE};
-use crate::policy::execute::repeats::RememberedCalls;
+use crate::policy::execute::stored::{Hold, LATE, RememberedCalls};
 use crate::policy::owed::Owed;
 use crate::time::{Micros, end_of};
 

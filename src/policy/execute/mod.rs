@@ -50,12 +50,14 @@ mod owed;
 mod permits;
 pub mod repeats;
 mod scheduled;
+mod stored;
 
 use moved_units::{MovedUnits, refund_charge};
 use owed::{charge_or_owe, peek_as_paid};
 
 pub use execution::{Execution, FirstCall, MoreUnits, SettledUnits};
 pub use metadata::{KeyMetadata, Override};
+pub use stored::{Hold, LATE, RememberedCalls};
 
 /// The state and metadata of a key under one policy, to change in place.
 #[derive(Debug)]

@@ -349,7 +349,7 @@ fn from_its_end_on_a_hold_is_not_extended_or_renewed_and_its_surplus_is_spent() 
     let told = SettledUnits { owed: 0.into(), is_late: true };
     assert_eq!((moved(&late), late.settled()), ((0, Some(3)), Some(&told)));
     // Nothing is known of it afterwards.
-    let end = SECOND / 4 + holds::LATE;
+    let end = SECOND / 4 + LATE;
     assert_eq!(moved(&kept.clone().execute(end, &settle(9, &[3]))), (0, Some(0)));
     let late = kept.clone().execute(end - 1, &settle(9, &[3]));
     assert_eq!((moved(&late), late.settled().unwrap().is_late), ((6, Some(3)), true));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate::policy::execute::holds::LATE;
+use tollgate::policy::execute::LATE;
 use tollgate::policy::operation::HoldId;
 use tollgate::policy::units::Units;
 

@@ -17,6 +17,7 @@ mod multi_policy;
 pub(crate) mod operations;
 mod other_numbers;
 mod overrides;
+mod policy_sets;
 mod recorded;
 mod scheduled;
 mod server;

@@ -10,7 +10,7 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
-use crate::redis::operations::{KINDS, policy};
+use crate::redis::policy_sets::{KINDS, policy};
 use crate::redis::server::Server;
 
 const HOUR: u64 = 3_600_000_000;

@@ -18,7 +18,7 @@ use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::laws::trace::START;
 use crate::policy::specs::{HOUR, MILLI, SECOND};
-use crate::redis::operations::{KINDS, policy};
+use crate::redis::policy_sets::{KINDS, policy};
 use crate::redis::server::Server;
 
 const RECORDED: &str = include_str!("recorded.txt");

@@ -198,6 +198,7 @@ export class PermitPool {
       const actual = typeof units === 'number' ? 0 : units.map(() => 0)
       await backend.execute(keys, { kind: 'settle', hold: own, source, heldUnits, expiresAtUs, charges, actual })
     } catch {
+      // The units stay charged, and the permit expires.
     } finally {
       this.#endRequest()
     }

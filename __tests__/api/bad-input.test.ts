@@ -252,7 +252,7 @@ describe('costs', () => {
     const error = failureOf(() => limiter().takeSync('a', anything({ costs: 1 })))
     expect(error).toMatchObject({
       code: 'INVALID_OPTION',
-      message: 'take has no option "costs"; did you mean "cost"? It takes cost, tag, tier',
+      message: 'take has no option "costs"; did you mean "cost"? It takes cost, tag, tier, id, idTtl',
     })
     expect(limiter().takeSync('a', {}).remaining).toBe(9)
     await expect(limiter().takeMany(['a', 'b'], [1])).rejects.toMatchObject({

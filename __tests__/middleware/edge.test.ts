@@ -30,6 +30,7 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
   const own = inputs.filter((input) => input !== '<stdin>')
   expect(own).not.toEqual([])
   const small = [
+    'api/call-id',
     'api/error',
     'api/metered-units',
     'backends/units',

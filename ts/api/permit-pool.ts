@@ -425,7 +425,13 @@ function newHold(
   expiresMs: number,
   ttlUs: number | undefined,
 ): PermitHold {
-  return { id: holdIdOf(permit), durationUs: ttlUs ?? microsOf(expiresMs), keys, tier, lastsAsPermit: ttlUs === undefined }
+  return {
+    id: holdIdOf(permit),
+    durationUs: ttlUs ?? microsOf(expiresMs),
+    keys,
+    tier,
+    lastsAsPermit: ttlUs === undefined,
+  }
 }
 
 /** A new identifier of a hold. It has the id of the permit. */

@@ -115,21 +115,13 @@ export interface AcquireCall {
   readonly tier: unknown
   /** The time until the units cannot be settled any more, in microseconds. By default it is that of the permit. */
   readonly ttlUs?: number
-  readonly callId: CallId | undefined
+  readonly callId?: CallId | undefined
 }
 
 /** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */
 export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): AcquireCall {
   const names = ['cost', 'maxWait', 'signal', 'tag', 'tier', 'id', 'idTtl'] as const
-  const {
-    cost,
-    maxWait = 0,
-    signal,
-    tag,
-    tier,
-    id,
-    idTtl,
-  } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  const { cost, maxWait = 0, signal, tag, tier, id, idTtl } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
     units: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),

@@ -39,6 +39,8 @@ const METER_TESTS = [
 
 const OWED_TESTS = ['--test', 'engine', '--', 'policy::owed', 'redis::operations']
 
+const IDS_TESTS = ['--test', 'engine', '--', 'redis::operations', 'redis::concurrency::permits_are_twins']
+
 /** By kind: the defects, the command that finds them, and the line of its output that is the finding. */
 const KINDS = {
   laws: {
@@ -65,7 +67,7 @@ const KINDS = {
   },
   ids: {
     defects: ids,
-    command: () => ['cargo', 'test', '--profile', 'test-optimized', '--test', 'engine', '--', 'redis::operations'],
+    command: () => ['cargo', 'test', '--profile', 'test-optimized', ...IDS_TESTS],
     env: { TOLLGATE_CASES: '100' },
     finding: /^Test failed: .*$/m,
   },

@@ -294,7 +294,7 @@ describe.each(BACKENDS)('ids: $name', (backend) => {
       limiter.penalize('a', 1, anything({ id: 'x' })),
     ]
     for (const other of others) {
-      expect(await message(other)).toContain('only take, tryTake, takeSync and reserve take an id')
+      expect(await message(other)).toContain('only take, tryTake, takeSync, reserve and acquire take an id')
     }
     expect((await limiter.peek('a', 0)).used).toBe(0)
   })

@@ -52,6 +52,40 @@ test('a killed process loses its permits with their life; its estimates stay cha
   await limiter.close()
 })
 
+test('the job of a killed process is delivered again: its permit is the same, and later acquired without a charge', async () => {
+  await using server = await RedisServer.start({ hasOwnClock: true })
+  await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
+  const limiter = new RateLimiter(POLICIES, { store, prefix: 'delivered' })
+  const remaining = remainingOf(limiter)
+  const deliver = (id: string) => limiter.acquire('key', { cost: { tokens: 30 }, id })
+  const kill = async (id: string) => {
+    const work = { url: server.url, prefix: 'delivered', policies: POLICIES, cost: { tokens: 30 }, id }
+    using child = fork(join(__dirname, 'estimating.cjs'), [JSON.stringify(work)])
+    const [[reservation]] = await once(child, 'message')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    return reservation
+  }
+  await kill('job:1')
+  expect(await remaining()).toEqual([70, 3])
+  // Its permit is still held.
+  const first = acquired(await deliver('job:1'))
+  expect([first.decision.repeated, await remaining()]).toEqual([true, [70, 3]])
+  expect(await first.commit({ tokens: 10 })).toMatchObject({ settled: true, refunded: { tokens: 20 } })
+  expect(await remaining()).toEqual([90, 4])
+  await kill('job:2')
+  expect(await remaining()).toEqual([60, 3])
+  await server.stepClock(40)
+  expect(await remaining()).toEqual([60, 4])
+  // Its permit has expired.
+  const second = acquired(await deliver('job:2'))
+  expect([second.decision.repeated, await remaining()]).toEqual([true, [60, 3]])
+  expect(await second.commit({ tokens: 35 })).toMatchObject({ settled: true, late: true, charged: { tokens: 5 } })
+  expect(await second.release()).toBe(true)
+  expect(await remaining()).toEqual([55, 4])
+  await limiter.close()
+})
+
 test('answers that are lost: a repeated commit or cancel has no effect, and the permit is released once', async () => {
   await using proxy = await TcpProxy.start(redis.server)
   await using remote = new RedisStore({ url: proxy.url, commandTimeout: 1_000 })
@@ -98,6 +132,27 @@ test('an acquire whose answer is lost releases its permit', async () => {
   proxy.cut()
   proxy.release()
   await until('the permit is released', async () => (await remaining())[1] === 4)
+  await Promise.all([near.close(), far.close()])
+})
+
+test('an acquire with an id whose answer is lost keeps its permit for the call that repeats it', async () => {
+  await using proxy = await TcpProxy.start(redis.server)
+  await using remote = new RedisStore({ url: proxy.url, commandTimeout: 1_000 })
+  const near = new RateLimiter(POLICIES, { store: redis.store, prefix: 'lost-by-id' })
+  const far = new RateLimiter(POLICIES, { store: remote, prefix: 'lost-by-id' })
+  const remaining = remainingOf(near)
+  const call = { cost: { tokens: 30 }, id: 'x' }
+  await until('the client is connected', () => far.peek('key', { cost: { tokens: 0 } }).then(Boolean))
+  proxy.hold('down')
+  await expect(far.acquire('key', call)).rejects.toMatchObject({ charged: 'unknown' })
+  expect(await remaining()).toEqual([70, 3])
+  proxy.cut()
+  proxy.release()
+  await until('the client is connected', () => far.peek('key', { cost: { tokens: 0 } }).then(Boolean))
+  const permit = acquired(await far.acquire('key', call))
+  expect([permit.decision.repeated, await remaining()]).toEqual([true, [70, 3]])
+  expect(await permit.commit({ tokens: 10 })).toMatchObject({ settled: true, refunded: { tokens: 20 } })
+  expect(await remaining()).toEqual([90, 4])
   await Promise.all([near.close(), far.close()])
 })
 

@@ -12,7 +12,7 @@
 -- time.
 --
 -- A call for a permit is in `context.permit_request`: its id, and the time for which it has waited
--- (negative if it does not wait).
+-- (negative if it does not wait). Its permit has the same id, or that of `permit`.
 local function concurrency(context, source, at)
   local MAX_PERMITS, MAX_TICKETS, TICKET_LIFE, MAX_SAFE = 10000, 1000, 1000000, 9007199254740991
   local HEAD, SIZE, PERMIT, TICKET = 24, 32, '>dddd', '>dddd'
@@ -219,7 +219,7 @@ local function concurrency(context, source, at)
     if request then
       remove_ticket(key, record, request.id)
     end
-    add(key, record, request and request.id or 0, cost, length)
+    add(key, record, request and (request.permit or request.id) or 0, cost, length)
   end
 
   local permit_functions = {}
@@ -249,6 +249,10 @@ local function concurrency(context, source, at)
       table.insert(tickets, index, turn)
       change(key, record)
     end
+  end
+
+  function permit_functions.drop_ticket(key, id)
+    remove_ticket(key, records[key], id)
   end
 
   -- Both return whether the permit was held.

@@ -232,6 +232,8 @@ local function new_operations(context)
     end
   end
 
+  --@include executor/permit_operations.lua
+
   --@include executor/repeats.lua
 
   operations[OPERATION_RESERVE] = function(group, keys, at, key_offset)
@@ -366,8 +368,6 @@ local function new_operations(context)
     end
     return after_all, is_renewed and 1 or has_permits and 2 or 0
   end
-
-  --@include executor/permit_operations.lua
 
   operations[OPERATION_RESET] = function(group, keys, at, key_offset)
     local hold_number, after = unpack_struct('>I2', context.request, at)

@@ -20,6 +20,18 @@ local function queue(group, keys, cost)
   end
 end
 
+-- Takes units with a permit. A call that waits and is refused may get a ticket. Returns whether the cost
+-- was charged.
+local function acquire(group, keys, cost, request, write_hold)
+  context.permit_request = request
+  local is_admitted = take(context, group, keys, cost, write_hold, request.waited >= 0)
+  if not is_admitted and has_units(cost) and not group.is_stale then
+    queue(group, keys, cost)
+  end
+  context.permit_request = nil
+  return is_admitted
+end
+
 operations[OPERATION_ACQUIRE] = function(group, keys, at, key_offset)
   local cost, id, waited, after
   cost, after = read_units(context, group, at)
@@ -32,19 +44,14 @@ operations[OPERATION_ACQUIRE] = function(group, keys, at, key_offset)
     holds, hold_key = holds or new_holds(context), key_offset + hold_number
     hold_id, duration, after = unpack_struct('>c16d', context.request, after)
   end
-  context.permit_request = { id = id, waited = waited }
-  local is_admitted = take(context, group, keys, cost, needs_hold and function()
+  local is_admitted = acquire(group, keys, cost, { id = id, waited = waited }, needs_hold and function()
     return holds.add(hold_key, hold_id, units, end_of(context, duration))
-  end, waited >= 0)
+  end)
   if is_admitted and needs_hold then
     holds.undo_on_failure(group, first, function()
       holds.remove(hold_key, hold_id, units)
     end)
   end
-  if not is_admitted and has_units(cost) and not group.is_stale then
-    queue(group, keys, cost)
-  end
-  context.permit_request = nil
   return after, is_admitted and charged_units(cost) or 0
 end
 

@@ -1,6 +1,6 @@
--- Calls that may be repeated: takes and reservations with an identifier. A call that was charged is
--- remembered in the set of holds of its key, and one with the same identifier gets the same reply. The
--- twin of `repeats.rs`. A refused call has charged nothing, and is not remembered.
+-- Calls that may be repeated: takes, reservations and calls for permits with an identifier. A call that
+-- was charged is remembered in the set of holds of its key, and one with the same identifier gets the same
+-- reply. The twin of `repeats.rs`. A refused call has charged nothing, and is not remembered.
 --
 -- A remembered call has two members, whose score is its expiry in microseconds less one half: so no hold
 -- is between them. The first is its name: the operation and the length of the identifier (one byte
@@ -10,7 +10,8 @@
 -- one byte   the bytes of the units
 -- a double   the time of the decision
 -- units      a double, or one for each policy
--- hold       of a reservation: its end (a double), and its identifier
+-- hold       of a reservation or a call for a permit: its end (a double), and its identifier, which
+--            contains the number of the permit
 -- outcomes   for each policy: the code (one byte), the state and the details, each after its length (two
 --            bytes)
 --
@@ -97,13 +98,71 @@ local function record_of(units, hold, first, states_before)
   return table.concat(parts)
 end
 
+-- The reply to a repeated call that cannot get its permit again, instead of the time of the first call.
+local REFUSED_AGAIN = 1
+
+-- Renews the permit of a call and its hold. If the permit is no longer held, takes it again under the
+-- policies for concurrency alone. A call that waits has a ticket of its own id, because others may wait for
+-- the same permit. Records the outcomes and returns `false` if they refuse it, or if the hold cannot be
+-- written.
+local function hold_permit(group, keys, hold_key, record, units, request, hold_lasting)
+  local id = string.sub(record, 17 + #units, 32 + #units)
+  local permit, held, all = permit_of(id), 0, 0
+  local function renew_hold()
+    local ends_at, hold_units = holds.find(hold_key, id)
+    if ends_at then
+      return holds.change(hold_key, id, hold_units, hold_units, math.max(ends_at, end_of(context, hold_lasting)))
+    end
+  end
+  for _, executor in ipairs(group.executors) do
+    all = all + (executor.permit_functions and 1 or 0)
+  end
+  for_each_permit(group, keys, function(permits, key)
+    held = held + (permits.renew(key, permit) and 1 or 0)
+  end)
+  local first, states_before = context.outcome_count + 1, #context.states
+  if all > 0 and held == all then
+    -- The call waits no more.
+    for_each_permit(group, keys, function(permits, key)
+      permits.drop_ticket(key, request.id)
+    end)
+    local failure = renew_hold()
+    if failure ~= nil then
+      report_status(group, keys)
+      fail_from(first, failure)
+    end
+    return failure == nil
+  end
+  for_each_permit(group, keys, function(permits, key)
+    permits.release(key, permit)
+  end)
+  local cost, old = context.is_metered and {} or unpack_struct('>d', units), context.outcome_count
+  for index = 1, context.is_metered and #group.executors or 0 do
+    cost[index] = unpack_struct('>d', units, 8 * index - 7)
+  end
+  cost, request.permit = only_permits(group, cost), permit
+  if not acquire(group, keys, cost, request, renew_hold) then
+    if has_units(cost) then
+      return false
+    end
+    renew_hold()
+  end
+  -- The reply is that to the first call.
+  for outcome = first, context.outcome_count do
+    context.outcome_codes[outcome], context.details[outcome] = nil, nil
+    context.states[states_before + outcome - old] = nil
+  end
+  context.outcome_count = old
+  return true
+end
+
 operations[OPERATION_REPEATABLE] = function(group, keys, at, key_offset, kind)
   holds = holds or new_holds(context)
   local hold_number, id_size, lasting, hold_id, hold_lasting, cost
   hold_number, id_size, at = unpack_struct('>I2I1', context.request, at)
   local name = padded(string.char(kind) .. string.sub(context.request, at - 1, at + id_size - 1))
   lasting, at = unpack_struct('>d', context.request, at + id_size)
-  local has_hold, hold_key = kind == OPERATION_RESERVE, key_offset + hold_number
+  local has_hold, hold_key, request = kind ~= OPERATION_TAKE, key_offset + hold_number, nil
   if has_hold then
     hold_id, at = unpack_struct('>c16', context.request, at)
   end
@@ -113,9 +172,19 @@ operations[OPERATION_REPEATABLE] = function(group, keys, at, key_offset, kind)
   if has_hold then
     hold_lasting, at = unpack_struct('>d', context.request, at)
   end
+  if kind == OPERATION_ACQUIRE then
+    request = { id = permit_of(hold_id) }
+    request.waited, at = unpack_struct('>d', context.request, at)
+  end
+  -- A permit need not have a hold.
+  local adds_hold = has_hold and not (request and hold_lasting == 0)
   local first, states_before = context.outcome_count + 1, #context.states
   if hold_number == 0 or group.is_stale then
-    take(context, group, keys, cost)
+    if request then
+      acquire(group, keys, cost, request)
+    else
+      take(context, group, keys, cost)
+    end
     return at, 0
   end
 
@@ -125,9 +194,13 @@ operations[OPERATION_REPEATABLE] = function(group, keys, at, key_offset, kind)
   group.new_calls = new_calls
   local place = KEYS[hold_key] .. name
   if record then
+    units = string.sub(record, 9, 8 + #units)
+    if request and not hold_permit(group, keys, hold_key, record, units, request, hold_lasting) then
+      return at, REFUSED_AGAIN, units
+    end
     local first_at, details = repeat_reply(group, keys, hold_key, record, #units, has_hold)
-    -- A first call of the same group fails if its keys cannot be written.
-    for outcome = first, new_calls[place] and context.outcome_count or 0 do
+    -- It fails if its keys cannot be written, as a first call of the same group does.
+    for outcome = first, (request or new_calls[place]) and context.outcome_count or 0 do
       group.key_of_outcome[outcome] = keys[outcome - first + 1]
     end
     return at, first_at, details
@@ -146,13 +219,13 @@ operations[OPERATION_REPEATABLE] = function(group, keys, at, key_offset, kind)
   local score = string.format('%.1f', end_of(context, lasting) - 0.5)
   local function remove()
     redis.pcall('ZREM', KEYS[hold_key], name, place)
-    if has_hold then
+    if adds_hold then
       holds.remove(hold_key, hold_id, units)
     end
   end
   -- The name first, because Redis may lack the memory. After this write it accepts all others.
-  local is_charged = take(context, group, keys, cost, has_units(cost) and function()
-    local refused = has_hold and holds.add(hold_key, hold_id, units, hold_ends_at) or nil
+  local function write()
+    local refused = adds_hold and holds.add(hold_key, hold_id, units, hold_ends_at) or nil
     if refused == nil then
       if earlier then
         redis.pcall('ZREM', KEYS[hold_key], name, earlier)
@@ -160,8 +233,15 @@ operations[OPERATION_REPEATABLE] = function(group, keys, at, key_offset, kind)
       refused = holds.add_members(hold_key, score, name)
     end
     return refused
-  end) and has_units(cost)
-  if is_charged then
+  end
+  write = has_units(cost) and write
+  local is_admitted
+  if request then
+    is_admitted = acquire(group, keys, cost, request, write)
+  else
+    is_admitted = take(context, group, keys, cost, write)
+  end
+  if is_admitted and has_units(cost) then
     local hold = has_hold and struct.pack('>d', hold_ends_at) .. hold_id or ''
     place = padded(name .. layout .. record_of(units, hold, first, states_before))
     redis.call('ZADD', KEYS[hold_key], score, place)

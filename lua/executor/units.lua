@@ -28,6 +28,15 @@ local function without_permits(group, units)
   return holds_permits and own or units
 end
 
+-- Units of an operation that charges some under policies for concurrency alone.
+local function only_permits(group, units)
+  local own = {}
+  for index, executor in ipairs(group.executors) do
+    own[index] = executor.permit_functions and units_of(units, index) or 0
+  end
+  return own
+end
+
 -- The result of an operation that has moved units by policy: the most of them, and all of them as text
 -- if its units are by policy.
 local function moved_units(group, moved)

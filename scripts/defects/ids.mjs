@@ -1,4 +1,4 @@
-/** Defects of calls with an id. The oracle and the twins of the engine find each. */
+/** Defects of calls with an id. The oracles and the twins of the engine find each. */
 
 const REPEATS = 'src/policy/execute/repeats.rs'
 const SCRIPT = 'lua/executor/repeats.lua'
@@ -11,6 +11,26 @@ export default {
   ],
   'a refused call is remembered': [REPEATS, 'if executed.units > 0\n', 'if now > 0\n'],
   'an id that has ended is remembered': [REPEATS, 'if call.expires_at <= now {', 'if call.expires_at <= 0 {'],
+  'a repeated call for a permit that has ended is charged again': [
+    REPEATS,
+    'let cost = policies.only_permits(units);',
+    'let cost = units.clone();',
+  ],
+  'a repeated call gets a permit of its own': [
+    REPEATS,
+    '    permits::rename(entries, now, (request.id, permit));\n',
+    '',
+  ],
+  'the script repeats a permit without its renewal': [
+    SCRIPT,
+    'held = held + (permits.renew(key, permit) and 1 or 0)',
+    'held = held + 1',
+  ],
+  'the script repeats a permit without its hold': [
+    SCRIPT,
+    'local ends_at, hold_units = holds.find(hold_key, id)',
+    'local ends_at, hold_units = nil, nil',
+  ],
   'the script forgets an id a second early': [
     SCRIPT,
     'local is_open = tonumber(found[2]) > context.now',

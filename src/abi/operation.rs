@@ -7,7 +7,9 @@ use crate::algorithm::{
     ChargeRecord, PermitRequest, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
 };
 use crate::policy::Policy;
-use crate::policy::operation::{Charge, HoldId, MAX_CALL_ID, NewHold, Operation, RepeatableCall};
+use crate::policy::operation::{
+    Charge, HoldId, MAX_CALL_ID, NewHold, Operation, RepeatableCall, permit_of,
+};
 use crate::policy::policy_set::MAX_POLICIES;
 use crate::policy::units::Units;
 use crate::protocol::operation;
@@ -65,7 +67,7 @@ pub(crate) fn read(
 /// The bytes of an identifier in one number.
 const ID_BYTES: usize = 6;
 
-/// A take or a reservation with an identifier.
+/// A take, a reservation or a call for a permit with an identifier.
 fn repeatable(code: u8, numbers: &[f64]) -> Option<Operation> {
     let (&length, numbers) = numbers.split_first()?;
     let length =
@@ -76,12 +78,17 @@ fn repeatable(code: u8, numbers: &[f64]) -> Option<Operation> {
     let id = bytes.take(length).collect();
     let (&lasting, numbers) = numbers.split_first()?;
     let lasting = whole(lasting);
-    let (cost, hold) = match read(code, numbers, Vec::new)? {
-        Operation::Take { cost } => (cost, None),
-        Operation::Reserve { cost, hold, lasting } => (cost, Some((hold, lasting))),
+    let (cost, hold, request) = match read(code, numbers, Vec::new)? {
+        Operation::Take { cost } => (cost, None, None),
+        Operation::Reserve { cost, hold, lasting } => (cost, Some((hold, lasting)), None),
+        Operation::Acquire { cost, request, hold: Some(NewHold { id, lasting }) }
+            if permit_of(&id) == request.id =>
+        {
+            (cost, Some((id, lasting)), Some(request))
+        }
         _ => return None,
     };
-    Some(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold })))
+    Some(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold, request })))
 }
 
 /// Refunds units of an earlier call. The numbers are these units, those of that call, those that stay
@@ -315,6 +322,7 @@ mod tests {
                 lasting,
                 cost: 5.into(),
                 hold: None,
+                request: None,
             }))
         };
         let read = |code, numbers: &[f64]| super::read(code, numbers, Vec::new);
@@ -327,6 +335,16 @@ mod tests {
         let reserve = read(operation::RESERVE + operation::REPEATABLE, &reserve);
         let Some(Operation::Repeatable(call)) = reserve else { panic!("{reserve:?}") };
         assert_eq!((call.cost, call.hold), (5.into(), Some(([3; 16], 7))));
+        let mut hold = [0.0; 16];
+        hold[15] = 7.0;
+        let acquire = |numbers: &[f64]| read(operation::ACQUIRE + operation::REPEATABLE, numbers);
+        let acquired = acquire(&[&[1.0, 33.0, 9.0, 5.0, 7.0, -1.0], &hold[..], &[0.0]].concat());
+        let Some(Operation::Repeatable(call)) = acquired else { panic!("{acquired:?}") };
+        assert_eq!(call.request, Some(PermitRequest { id: 7, waited: None }));
+        assert_eq!(call.hold.map(|(_, lasting)| lasting), Some(0));
+        // Without a hold, and with the hold of another permit.
+        assert_eq!(acquire(&[1.0, 33.0, 9.0, 5.0, 7.0, -1.0]), None);
+        assert_eq!(acquire(&[&[1.0, 33.0, 9.0, 5.0, 8.0, -1.0], &hold[..], &[0.0]].concat()), None);
         let too_long = [&[129.0], &[33.0; 22][..], &[9.0, 5.0]].concat();
         for numbers in [&[0.0, 9.0, 5.0][..], &[6.0], &[6.0, group], &[7.0, group, 9.0], &too_long]
         {

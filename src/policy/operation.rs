@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::algorithm::{ChargeRecord, PermitId, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::units::Units;
+use crate::protocol::operation;
 use crate::time::Micros;
 
 /// The scheduled reservations of one call, by policy; `None` for a policy without a key.
@@ -36,7 +37,8 @@ pub struct Charge {
     pub taken: Vec<ChargeRecord>,
 }
 
-/// A [take](Operation::Take) or a [reservation](Operation::Reserve) that may be repeated.
+/// A [take](Operation::Take), a [reservation](Operation::Reserve) or a call for a
+/// [permit](Operation::Acquire) that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatableCall {
     /// The identifier of the call.
@@ -45,8 +47,23 @@ pub struct RepeatableCall {
     pub lasting: Micros,
     /// The units.
     pub cost: Units,
-    /// The hold of a reservation, and how long it may be settled, in microseconds.
+    /// The hold of a reservation, and how long it may be settled, in microseconds. A call for a permit
+    /// has one, too, whose identifier ends with the number of the permit; with a length of 0 no hold is
+    /// added.
     pub hold: Option<(HoldId, Micros)>,
+    /// The permit that the call asks for.
+    pub request: Option<PermitRequest>,
+}
+
+impl RepeatableCall {
+    /// The code of the operation without the identifier.
+    pub(crate) fn kind(&self) -> u8 {
+        match (&self.request, &self.hold) {
+            (Some(_), Some(_)) => operation::ACQUIRE,
+            (None, Some(_)) => operation::RESERVE,
+            (_, None) => operation::TAKE,
+        }
+    }
 }
 
 /// The longest identifier of a call, in bytes.
@@ -65,7 +82,12 @@ pub enum Operation {
     },
     /// Takes or reserves units, unless a call with the same identifier did so before: then the result is
     /// that of this first call, with its units, and nothing is charged. Only a call that was charged is
-    /// remembered, with the key of the first policy. Takes and reservations have separate identifiers.
+    /// remembered, with the key of the first policy. Takes, reservations and calls for permits have
+    /// separate identifiers.
+    ///
+    /// A repeated call for a permit renews the permit of the first call, and its hold. If this permit is no
+    /// longer held, the call takes it again under the policies for concurrency alone. It may be refused
+    /// then, or wait.
     Repeatable(Box<RepeatableCall>),
     /// Takes as many units as fit, at most `units`.
     TakeUpTo {

@@ -170,6 +170,16 @@ impl PolicySet {
         Units::ByPolicy(own.collect())
     }
 
+    /// Units of an operation that charges some under policies for concurrency alone.
+    pub(crate) fn only_permits(&self, units: &Units) -> Units {
+        let own = self
+            .named()
+            .iter()
+            .enumerate()
+            .map(|(policy, named)| named.policy.concurrency().map_or(0, |_| units.of(policy)));
+        Units::ByPolicy(own.collect())
+    }
+
     /// The policies, in the order of declaration.
     #[must_use]
     pub fn named(&self) -> &[NamedPolicy] {

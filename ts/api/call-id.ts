@@ -14,7 +14,7 @@ const MAX_LIFE_US = 86_400_000_000
 /** The advice on the options of an id, for a method that has none. */
 export function adviceOnId(name: string): string | undefined {
   const isOfId = ['id', 'idTtl', 'idempotencyKey', 'requestId', 'jobId'].includes(name)
-  return isOfId ? 'only take, tryTake, takeSync and reserve take an id' : undefined
+  return isOfId ? 'only take, tryTake, takeSync, reserve and acquire take an id' : undefined
 }
 
 /**

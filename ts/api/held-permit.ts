@@ -1,5 +1,5 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
-import type { NewHold, OperationResult } from '../backends/operation.js'
+import type { CallId, FirstCall, NewHold, OperationResult } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import type { Keys } from '../input/keys.js'
 import type { Allowed } from './decision.js'
@@ -21,6 +21,9 @@ export interface PermitRequest {
   readonly currentBackend: () => LimiterBackend
   /** The hold of its units under the other policies; `undefined` if they cannot be settled. */
   readonly hold: PermitHold | undefined
+  readonly callId: CallId | undefined
+  /** The call that this one repeats. */
+  readonly first?: FirstCall | undefined
 }
 
 /** Units that are settled when the permit ends. */
@@ -35,6 +38,11 @@ export interface PermitHold extends NewHold {
 /** A permit in the store, which this process renews until it is released. */
 export interface StoredPermit extends PermitRequest {
   readonly decision: Allowed
+}
+
+/** When the permit was granted, or got again by a repeated call: epoch milliseconds by the deciding clock. */
+export function grantedAt({ first, decision }: StoredPermit): number {
+  return first === undefined ? decision.at : first.atUs / 1_000
 }
 
 const LAST_PART = 0.9
@@ -77,11 +85,11 @@ export class HeldPermit {
 
   /** Whether its reservation has ended. The time of its decision is not before that of its request. */
   get isOver(): boolean {
-    const { hold, since, decision } = this.stored
+    const { hold, since } = this.stored
     if (this.reservation === undefined || hold === undefined || hold.lastsAsPermit) {
       return false
     }
-    return this.#now() >= since + this.reservation.expiresAt - decision.at
+    return this.#now() >= since + this.reservation.expiresAt - grantedAt(this.stored)
   }
 
   get signal(): AbortSignal {
@@ -115,7 +123,7 @@ export class HeldPermit {
   /** Ends the permit. Resolves to the milliseconds for which the store held it; to `undefined` if it had expired. */
   async release(): Promise<number | undefined> {
     const { units, decision } = await this.#send('release')
-    return units > 0 ? Math.max(0, decision.at - this.stored.decision.at) : undefined
+    return units > 0 ? Math.max(0, decision.at - grantedAt(this.stored)) : undefined
   }
 
   async #renew(): Promise<void> {

@@ -236,13 +236,13 @@ export class Limiter {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const { policySet } = this.#checkOpen()
     checkReservable('reserve', policySet)
-    const { durationUs, tag, tier, callId } = reserveOptionsOf(options, this.#permits !== undefined)
+    const { durationUs, tag, tier, callId } = reserveOptionsOf(options)
     const currentBackend = () => this.#tiers.backendOf('reserve', tier)
     const backend = currentBackend()
     const keys = this.#keyReader.read(key, tag)
     const taken = reservedUnitsOf(backend.policySet, units)
     if (this.#permits !== undefined) {
-      const call = { units: taken, maxWaitMs: 0, signal: undefined, tag, tier, ttlUs: durationUs }
+      const call = { units: taken, maxWaitMs: 0, signal: undefined, tag, tier, ttlUs: durationUs, callId }
       return this.#permits.acquire(currentBackend, keys, call) as Promise<Reservation>
     }
     const { meters } = backend.policySet

@@ -1,5 +1,5 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
-import type { OperationResult } from '../backends/operation.js'
+import type { FirstCall, OperationResult } from '../backends/operation.js'
 import { isNone } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
@@ -9,7 +9,14 @@ import type { PolicySet } from '../policies/policy-set.js'
 import { canSettle } from './can-settle.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
-import { HeldPermit, isAboutToExpire, type PermitHold, type PermitRequest, type StoredPermit } from './held-permit.js'
+import {
+  grantedAt,
+  HeldPermit,
+  isAboutToExpire,
+  type PermitHold,
+  type PermitRequest,
+  type StoredPermit,
+} from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
 import { checkExtension } from './metered-units.js'
 import type { AcquireCall, Permit } from './permit.js'
@@ -61,13 +68,16 @@ export class PermitPool {
         ? this.#permitOf(this.#hold(request, decision, ''), '')
         : this.#refusedPermit(currentBackend, decision)
     }
-    const name = JSON.stringify([keys.keys, keys.tag, call.tier])
+    const { tier, callId } = call
+    const id = this.#newId()
+    // A call with an id never gets the permit of another call, and its permit passes to no other call.
+    const name = JSON.stringify([keys.keys, keys.tag, tier, ...(callId === undefined ? [] : [id])])
     let queue = this.#queues.get(name)
     if (queue === undefined) {
-      queue = this.#newQueue(name, currentBackend, keys, call.tier)
+      queue = this.#newQueue(name, currentBackend, keys, { tier, callId })
       this.#queues.set(name, queue)
     }
-    return queue.wait({ id: this.#newId(), units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
+    return queue.wait({ id, units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
   }
 
   /** Rejects waiting calls, aborts the signals of permits and releases them, also those that are granted meanwhile. */
@@ -90,10 +100,15 @@ export class PermitPool {
     }
   }
 
-  #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys, tier: unknown): PermitQueue {
+  #newQueue(
+    name: string,
+    currentBackend: () => LimiterBackend,
+    keys: Keys,
+    call: Pick<AcquireCall, 'tier' | 'callId'>,
+  ): PermitQueue {
     return new PermitQueue({
       time: this.#time,
-      ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, { units, tier }, waitedUs),
+      ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, { ...call, units }, waitedUs),
       grant: (request, decision) => this.#permitOf(this.#hold(request, decision, name), name),
       giveBack: (request, decision) => void this.#giveBack(keys, request, decision),
       refuse: (decision) => this.#refusedPermit(currentBackend, decision),
@@ -109,12 +124,15 @@ export class PermitPool {
     return this.#nextId
   }
 
-  /** Asks the store for a permit. If the outcome is unknown, the permit is released. */
+  /**
+   * Asks the store for a permit. If the outcome is unknown, the permit is released; that of a call with an id is kept
+   * for the call that repeats it, until it expires.
+   */
   async #ask(
     currentBackend: () => LimiterBackend,
     keys: Keys,
     id: number,
-    { units, tier, ttlUs }: RequestedUnits,
+    { units, tier, ttlUs, callId }: RequestedUnits,
     waitedUs: number,
   ): Promise<{ decision: Decision; request: PermitRequest }> {
     const backend = currentBackend()
@@ -129,19 +147,22 @@ export class PermitPool {
       keys: permitKeys(policySet, keys),
       currentBackend,
       hold: canSettle(policySet) ? newHold(id, keys, tier as string | undefined, expiresMs, ttlUs) : undefined,
+      callId,
     }
-    const { hold } = request
+    const hold = request.hold ?? (callId === undefined ? undefined : { id: holdIdOf(id), durationUs: 0 })
     this.#requests++
     try {
-      const { decision, decidedAtMs } = await backend.execute(keys, {
+      const { decision, decidedAtMs, first } = await backend.execute(keys, {
         kind: 'acquire',
         units,
         permit: id,
         waitedUs,
         ...(hold !== undefined && { hold }),
+        callId,
       })
       // The life of a permit of the embedded share begins when the share decides, after the store has failed.
-      const granted = decidedAtMs === undefined ? request : { ...request, since: decidedAtMs }
+      const own = first === undefined ? request : repeatedBy(request, first)
+      const granted = decidedAtMs === undefined ? own : { ...own, since: decidedAtMs }
       // The answer may come after the life of the permit, because the process or the network stood still.
       const isLost = decision.allowed && decision.source !== 'none' && isAboutToExpire(granted, this.#time.elapsedMs())
       if (!this.#isClosed && !isLost) {
@@ -156,7 +177,7 @@ export class PermitPool {
         throw new TollgateError('PERMIT_LOST', 'the permit had expired when the answer of the store came')
       }
     } catch (error) {
-      if (!TollgateError.is(error) || error.charged === 'unknown') {
+      if (callId === undefined && (!TollgateError.is(error) || error.charged === 'unknown')) {
         void this.#leave(currentBackend, keys, id, 'store')
       }
       throw error
@@ -184,10 +205,16 @@ export class PermitPool {
     }
   }
 
-  /** Ends a permit that nobody uses, and refunds its units under the other policies. */
+  /**
+   * Ends a permit that nobody uses, and refunds its units under the other policies. That of a call with an id is kept
+   * for the call that repeats it.
+   */
   async #giveBack(keys: Keys, request: PermitRequest, decision: Allowed): Promise<void> {
-    const { id, hold, units, currentBackend } = request
+    const { id, hold, units, currentBackend, callId } = request
     const { source } = decision
+    if (callId !== undefined) {
+      return
+    }
     if (hold === undefined) {
       return this.#leave(currentBackend, keys, id, source)
     }
@@ -236,27 +263,29 @@ export class PermitPool {
       if (operation.kind === 'extend') {
         checkExtension(operation.units, backend.policySet)
       }
+      // The hold of a permit that a repeated call got again may have ended before.
+      const isRepeated = operation.kind === 'settle' && permit.stored.first !== undefined
+      const released = isRepeated ? permit.release() : undefined
       const result = backend.execute(keys, operation)
       if (operation.kind !== 'settle') {
         return result
       }
       // Released units go to calls of this process in the same flush.
       this.#queues.get(name)?.askNow()
-      const settled = await result
-      this.#onSettled(permit, settled)
+      const [settled, heldMs] = await Promise.all([result, released])
+      this.#onSettled(permit, settled, isRepeated ? heldMs !== undefined : !isNone(settled.held ?? 0))
       return settled
     }
   }
 
-  #onSettled(permit: HeldPermit, { decision, held = 0 }: OperationResult): void {
-    const wasHeld = !isNone(held)
+  #onSettled(permit: HeldPermit, { decision }: OperationResult, wasHeld: boolean): void {
     permit.wasHeld ??= wasHeld && !permit.isLost
     this.#held.delete(permit)
     if (this.#held.size === 0) {
       this.#setTimer()
     }
     if (wasHeld) {
-      this.#holdTimes.add(Math.max(0, decision.at - permit.stored.decision.at))
+      this.#holdTimes.add(Math.max(0, decision.at - grantedAt(permit.stored)))
     }
   }
 
@@ -288,8 +317,9 @@ export class PermitPool {
       permit.check()
       if (permit.isLost) {
         this.#held.delete(permit)
-        if (permit.isOver) {
-          const { currentBackend, keys, id, decision } = permit.stored
+        const { currentBackend, keys, id, decision, callId } = permit.stored
+        // A repeated call may have moved the end of the reservation.
+        if (permit.isOver && callId === undefined) {
           void this.#leave(currentBackend, keys, id, decision.source)
         }
       }
@@ -377,7 +407,16 @@ function closedError(): TollgateError {
 }
 
 /** A call for a permit, as the store is asked for it. */
-type RequestedUnits = Pick<AcquireCall, 'units' | 'tier' | 'ttlUs'>
+type RequestedUnits = Pick<AcquireCall, 'units' | 'tier' | 'ttlUs' | 'callId'>
+
+/** The request of a repeated call: it gets the permit and the hold of the first one. */
+function repeatedBy(request: PermitRequest, first: FirstCall): PermitRequest {
+  const id = first.hold as Uint8Array
+  const view = new DataView(id.buffer)
+  const permit = view.getUint32(HOLD_BYTES - 8) * 2 ** 32 + view.getUint32(HOLD_BYTES - 4)
+  const hold = request.hold && { ...request.hold, id }
+  return { ...request, id: permit, units: first.units, hold, first }
+}
 
 /** A hold of the units of a permit: as long as the permit lives, or until a reservation ends. */
 function newHold(
@@ -387,15 +426,26 @@ function newHold(
   expiresMs: number,
   ttlUs: number | undefined,
 ): PermitHold {
+  return {
+    id: holdIdOf(permit),
+    durationUs: ttlUs ?? microsOf(expiresMs),
+    keys,
+    tier,
+    lastsAsPermit: ttlUs === undefined,
+  }
+}
+
+/** A new identifier of a hold. It has the id of the permit. */
+function holdIdOf(permit: number): Uint8Array {
   const id = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
   const view = new DataView(id.buffer)
   view.setUint32(HOLD_BYTES - 8, Math.floor(permit / 2 ** 32))
   view.setUint32(HOLD_BYTES - 4, permit % 2 ** 32)
-  return { id, durationUs: ttlUs ?? microsOf(expiresMs), keys, tier, lastsAsPermit: ttlUs === undefined }
+  return id
 }
 
 function reservationOf(
-  { units }: PermitRequest,
+  { units, first }: PermitRequest,
   { id, keys, tier, durationUs, lastsAsPermit }: PermitHold,
   decision: Allowed,
   policySet: PolicySet,
@@ -408,7 +458,7 @@ function reservationOf(
     tier,
     source: decision.source,
     heldUnits: units,
-    expiresAtUs: microsOf(decision.at) + (isEndless ? MAX_EXPIRY_US : durationUs),
+    expiresAtUs: first?.expiresAtUs ?? microsOf(decision.at) + (isEndless ? MAX_EXPIRY_US : durationUs),
     charges: [chargeFor(policySet, decision, units)],
   }
 }

@@ -1,3 +1,4 @@
+import type { CallId } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
@@ -5,8 +6,8 @@ import { optionsOf } from '../input/options.js'
 import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { IfSettles } from './availability.js'
-import { adviceOnId } from './call-id.js'
-import type { TakeOptionsWithoutId } from './call-options.js'
+import { callIdOf } from './call-id.js'
+import type { TakeOptions } from './call-options.js'
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import type { Reservation } from './reservation.js'
@@ -18,7 +19,13 @@ import { type AbortSignalLike, signalOf } from './wait.js'
  * @example
  * await using permit = await permits.acquire('model:large', { cost: 2, maxWait: '5s' })
  */
-export interface AcquireOptions extends TakeOptionsWithoutId {
+export interface AcquireOptions extends TakeOptions {
+  /**
+   * As in {@link TakeOptions}: `acquire` with the same `id` on the same key gets the same permit while it is held. Later
+   * it gets the permit again, under `concurrency` alone: the other policies charge an `id` once. `reserve` of the same
+   * limiter shares these ids.
+   */
+  readonly id?: string
   /** The longest wait for a permit: 0 to 3,600,000 milliseconds, or a duration such as `'5s'`. Default: 0. */
   readonly maxWait?: Duration
   /** An `AbortSignal` that ends the wait. */
@@ -108,24 +115,20 @@ export interface AcquireCall {
   readonly tier: unknown
   /** The time until the units cannot be settled any more, in microseconds. By default it is that of the permit. */
   readonly ttlUs?: number
+  readonly callId?: CallId | undefined
 }
 
 /** Checks {@link AcquireOptions}. @param costIn - Checks the cost of a call of a tier. */
 export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unknown) => Units): AcquireCall {
-  const names = ['cost', 'maxWait', 'signal', 'tag', 'tier'] as const
-  const {
-    cost,
-    maxWait = 0,
-    signal,
-    tag,
-    tier,
-  } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names, adviceOnId)
+  const names = ['cost', 'maxWait', 'signal', 'tag', 'tier', 'id', 'idTtl'] as const
+  const { cost, maxWait = 0, signal, tag, tier, id, idTtl } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
     units: costIn(cost, tier),
     maxWaitMs: wholeMillis('maxWait', maxWait, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     tag: tagOf(tag),
     tier,
+    callId: callIdOf('acquire', id, idTtl),
   }
 }
 

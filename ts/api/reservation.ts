@@ -20,7 +20,6 @@ import { callIdOf } from './call-id.js'
 import { durationUsOf, unitsOf } from './call-options.js'
 import { canSettle, unsettledError } from './can-settle.js'
 import type { Decision } from './decision.js'
-import { TollgateError } from './error.js'
 import { mostByMeter, plainUnitsOf, shownUnits, someUnitsOf } from './metered-units.js'
 import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
@@ -195,11 +194,8 @@ export function checkReservable(method: string, policySet: PolicySet): void {
   }
 }
 
-/** Checks {@link ReserveOptions}. @param hasPermits - Whether the reservation holds a permit, which has no id. */
-export function reserveOptionsOf(
-  options: unknown,
-  hasPermits: boolean,
-): {
+/** Checks {@link ReserveOptions}. */
+export function reserveOptionsOf(options: unknown): {
   durationUs: number
   tag: string | undefined
   tier: unknown
@@ -215,12 +211,7 @@ export function reserveOptionsOf(
     ? {}
     : optionsOf('INVALID_OPTION', 'reserve', options, ['ttl', 'tag', 'tier', 'id', 'idTtl'])
   const durationUs = expiryUsOf('reserve', ttl)
-  const callId = callIdOf('reserve', id, idTtl, durationUs)
-  if (callId !== undefined && hasPermits) {
-    const fix = 'give the id to a limiter without concurrency()'
-    throw new TollgateError('INVALID_OPTION', `reserve: id cannot be used with a concurrency policy: ${fix}`)
-  }
-  return { durationUs, tag: tagOf(tag), tier, callId }
+  return { durationUs, tag: tagOf(tag), tier, callId: callIdOf('reserve', id, idTtl, durationUs) }
 }
 
 function expiryUsOf(method: string, ttl: unknown): number {

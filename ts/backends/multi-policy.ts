@@ -23,8 +23,8 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger, withMarks } from './response.j
  * end of the block, both 0 if the limit's key is not blocked. After an operation on a hold its units
  * follow; after a settlement also the owed units, and 1 if it was late. If the units of an operation were
  * by policy, those that it moved, those of its hold and the owed ones follow, one for each policy. If the code
- * has {@link REPEATED_OFFSET}, the units of the first call follow and, of a reservation, the end of its hold in
- * microseconds and the identifier of the hold in four numbers.
+ * has {@link REPEATED_OFFSET}, the units of the first call follow and, of a reservation or a permit, the end of
+ * its hold in microseconds, the identifier of the hold in four numbers, and the time now.
  */
 const LIMIT_LENGTH = 6
 
@@ -163,19 +163,19 @@ export function shapeOf(operation: EngineOperation, policies: number): UnitsShap
     : undefined
 }
 
-/** The first call with an identifier: its units, and of a reservation the end and the parts of its hold. */
+/** The first call with an identifier: its units, and of a reservation or a permit its hold. */
 function firstCallAt(responses: Float64Array, start: number, { kind, policies }: UnitsShape): FirstCall {
   const units = policies === undefined ? (responses[start] as number) : [...responses.subarray(start, start + policies)]
   const at = start + (policies ?? 1)
-  if (kind !== 'reserve') {
-    return { units, hold: undefined, expiresAtUs: 0 }
+  if (kind === 'take') {
+    return { units, hold: undefined, expiresAtUs: 0, atUs: 0 }
   }
   const hold = new Uint8Array(4 * HOLD_PARTS)
   const view = new DataView(hold.buffer)
   for (let part = 0; part < HOLD_PARTS; part++) {
     view.setUint32(4 * part, responses[at + 1 + part] as number)
   }
-  return { units, hold, expiresAtUs: responses[at] as number }
+  return { units, hold, expiresAtUs: responses[at] as number, atUs: responses[at + 1 + HOLD_PARTS] as number }
 }
 
 /** The moved units and those of the hold after the limits' numbers: one number for each policy. */

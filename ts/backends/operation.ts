@@ -119,7 +119,10 @@ export interface RenewOperation extends KnownHold {
   readonly durationUs: number
 }
 
-/** Takes units with a permit: see `src/algorithm/concurrency/mod.rs`. */
+/**
+ * Takes units with a permit: see `src/algorithm/concurrency/mod.rs`. With the identifier of a call it gets the permit of
+ * the first such call.
+ */
 export interface AcquireOperation {
   readonly kind: 'acquire'
   readonly units: Units
@@ -127,8 +130,12 @@ export interface AcquireOperation {
   readonly permit: number
   /** The time for which the call has waited; -1 if it does not wait. */
   readonly waitedUs: number
-  /** The hold of the units that are not those of the permit. Its last eight bytes are the id of the permit. */
+  /**
+   * The hold of the units that are not those of the permit. Its last eight bytes are the id of the permit. A call with
+   * an identifier has one: if its duration is 0, no hold is added.
+   */
   readonly hold?: NewHold
+  readonly callId?: CallId | undefined
 }
 
 /** A hold that an operation adds. */
@@ -275,9 +282,11 @@ export interface OperationResult {
 /** The first call with an identifier. */
 export interface FirstCall {
   readonly units: Units
-  /** Of a reservation: its hold and the end of this hold. */
+  /** Of a reservation or a permit: its hold and the end of this hold. */
   readonly hold: Uint8Array | undefined
   readonly expiresAtUs: number
+  /** The time of the repeated call. */
+  readonly atUs: number
 }
 
 /** The place where a change was applied, from the source of the decision after it. */

@@ -159,7 +159,15 @@ impl PermitState {
         Some(permit)
     }
 
-    fn remove_ticket(&mut self, now: Micros, id: PermitId) {
+    /// Gives the latest permit of a number another one.
+    pub(crate) fn rename(&mut self, from: PermitId, to: PermitId) {
+        if let Some(permit) = self.permits.iter_mut().rfind(|permit| permit.id == from) {
+            permit.id = to;
+        }
+    }
+
+    /// Drops the ticket of a call.
+    pub(crate) fn remove_ticket(&mut self, now: Micros, id: PermitId) {
         let count = self.tickets.len();
         self.tickets.retain(|ticket| ticket.id != id);
         if self.tickets.len() < count {

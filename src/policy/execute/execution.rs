@@ -58,14 +58,16 @@ pub struct SettledUnits {
 pub struct FirstCall {
     /// Its units.
     pub units: Units,
-    /// Its hold if it is a reservation, and the end of this hold.
+    /// Its hold if it is a reservation or has a permit, and the end of this hold.
     pub hold: Option<(HoldId, Micros)>,
+    /// The time at which it is repeated.
+    pub repeated_at: Micros,
 }
 
 impl MoreUnits {
     /// All numbers: the moved ones, and those of the hold. After a settlement the owed ones, and 1 if the
-    /// hold had expired. Of a repeated call those of the first call, its hold's end, and the identifier of
-    /// this hold in four numbers.
+    /// hold had expired. Of a repeated call those of the first call, its hold's end, the identifier of this
+    /// hold in four numbers, and the time now.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         let held = self.held.iter().flat_map(Units::numbers).copied();
         let settled = self
@@ -75,7 +77,8 @@ impl MoreUnits {
         let first = self.first.iter().flat_map(|first| {
             let hold = first.hold.iter().flat_map(|(id, end)| {
                 let part = |bytes: &[u8; 4]| u64::from(u32::from_be_bytes(*bytes));
-                std::iter::once(*end).chain(id.as_chunks().0.iter().map(part))
+                let parts = id.as_chunks().0.iter().map(part);
+                std::iter::once(*end).chain(parts).chain([first.repeated_at])
             });
             first.units.numbers().iter().copied().chain(hold)
         });

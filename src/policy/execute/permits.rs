@@ -66,6 +66,28 @@ pub(super) fn renew(
     renewed.reduce(|all, renewed| all && renewed)
 }
 
+/// Drops the ticket of a call.
+pub(super) fn drop_ticket(entries: &mut [PolicyEntry<'_, '_>], now: Micros, of: PermitId) {
+    for entry in entries {
+        if let Some((_, permits)) = permits_of(entry, now) {
+            permits.remove_ticket(now, of);
+        }
+    }
+}
+
+/// Gives a permit another number.
+pub(super) fn rename(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    (from, to): (PermitId, PermitId),
+) {
+    for entry in entries {
+        if let Some((_, permits)) = permits_of(entry, now) {
+            permits.rename(from, to);
+        }
+    }
+}
+
 /// The policy for concurrency in force, and its state to change; `None` for another policy.
 fn permits_of<'e>(
     entry: &'e mut PolicyEntry<'_, '_>,

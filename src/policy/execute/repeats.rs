@@ -6,17 +6,17 @@
 //! admitted.
 
 use super::stored::{CallKey, RememberedCall, RememberedCalls};
-use super::{Execution, FirstCall, KeyMetadata, PolicyEntry, holds, take};
-use crate::policy::operation::RepeatableCall;
+use super::{Execution, FirstCall, KeyMetadata, PolicyEntry, holds, permits, take};
+use crate::algorithm::PermitRequest;
+use crate::policy::operation::{HoldId, NewHold, RepeatableCall, permit_of};
 use crate::policy::policy_set::PolicySet;
-use crate::protocol::operation;
+use crate::policy::units::Units;
 use crate::time::{Micros, end_of};
 
 impl RepeatableCall {
     fn key(&self) -> CallKey {
-        let kind = if self.hold.is_some() { operation::RESERVE } else { operation::TAKE };
         let length = u8::try_from(self.id.len()).unwrap_or(u8::MAX);
-        [&[kind, length], &self.id[..]].concat().into_boxed_slice()
+        [&[self.kind(), length], &self.id[..]].concat().into_boxed_slice()
     }
 
     /// Whether the first call is remembered in a key's metadata.
@@ -57,10 +57,14 @@ pub(super) fn execute(
         entries.iter_mut().for_each(|entry| entry.repair(now));
         return executed;
     }
-    let RepeatableCall { lasting, cost, hold, .. } = call;
-    let executed = match hold {
-        Some(hold) => holds::reserve(policies, entries, now, cost, *hold),
-        None => take(policies, entries, now, cost, policies.ban()),
+    let RepeatableCall { lasting, cost, hold, request, .. } = call;
+    let executed = match (*hold, *request) {
+        (Some((id, lasting)), Some(request)) => {
+            let hold = Some(NewHold { id, lasting }).filter(|hold| hold.lasting > 0);
+            permits::acquire(policies, entries, now, cost, (request, hold))
+        }
+        (Some(hold), None) => holds::reserve(policies, entries, now, cost, hold),
+        (None, _) => take(policies, entries, now, cost, policies.ban()),
     };
     if executed.units > 0
         && let Some(metadata) = holds::metadata(entries)
@@ -95,10 +99,44 @@ fn repeat(
     let (response, hold) = (response.clone(), *hold);
     // A single number may be that of the only policy.
     let units = call.cost.with_numbers(|policy| units.of(policy));
+    if let (Some((id, _)), Some((_, lasting)), Some(request)) = (hold, call.hold, call.request) {
+        if let Some(refused) = hold_permit(policies, entries, now, &units, (id, request)) {
+            return Some(refused);
+        }
+        holds::renew(entries, now, (id, lasting));
+    }
     let hold = hold.map(|(id, end)| {
         // It may have been renewed.
         let current = holds::find(entries, now, id).map_or(end, |hold| hold.expires_at);
         (id, current)
     });
-    Some(Execution::repeating(response, FirstCall { units, hold }))
+    Some(Execution::repeating(response, FirstCall { units, hold, repeated_at: now }))
+}
+
+/// Renews the permit of a hold. If it is no longer held, takes it again under the policies for
+/// concurrency alone, and returns the refusal if they refuse it. A call that waits has a ticket of its own
+/// number, because others may wait for the same permit.
+fn hold_permit(
+    policies: &PolicySet,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    units: &Units,
+    (hold, request): (HoldId, PermitRequest),
+) -> Option<Execution> {
+    let permit = permit_of(&hold);
+    entries.iter_mut().for_each(|entry| entry.repair(now));
+    if permits::renew(entries, now, permit) == Some(true) {
+        // The call waits no more.
+        permits::drop_ticket(entries, now, request.id);
+        return None;
+    }
+    // It may still be held under one of several policies.
+    permits::release(entries, now, permit);
+    let cost = policies.only_permits(units);
+    let executed = permits::acquire(policies, entries, now, &cost, (request, None));
+    if executed.units < cost.when_charged() {
+        return Some(executed);
+    }
+    permits::rename(entries, now, (request.id, permit));
+    None
 }

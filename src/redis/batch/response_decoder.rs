@@ -150,9 +150,13 @@ fn decode_operation(
     Ok(Execution::new(response, units).with_more(MoreUnits { moved, held, settled, first: None }))
 }
 
+/// The script's reply to a repeated call that cannot get its permit again, instead of the time of the
+/// first call.
+const REFUSED_AGAIN: u64 = 1;
+
 /// Decodes a call that may be repeated. The script replies with the time of the first call, or 0 if this
-/// one is the first; if not, with the units of that call and, for a reservation, the end and the
-/// identifier of its hold.
+/// one is the first; if not, with the units of that call and, for a reservation or a permit, the end and
+/// the identifier of its hold. After [`REFUSED_AGAIN`] only the units follow.
 fn decode_repeatable(
     policies: &PolicySet,
     numbers: &[u16],
@@ -164,6 +168,10 @@ fn decode_repeatable(
         return decode_take(policies, numbers, reply, &call.cost);
     }
     let units = decode_units(policies, reply, &call.cost)?;
+    if first_at == REFUSED_AGAIN {
+        let outcomes = policy_outcomes(policies, numbers, reply, &policies.only_permits(&units))?;
+        return Ok(Execution::new(Response::of_policies(policies, &outcomes, reply.now()), 0));
+    }
     let hold = match call.hold {
         None => None,
         Some(_) => {
@@ -180,7 +188,7 @@ fn decode_repeatable(
     let outcomes = policy_outcomes(policies, numbers, reply, &units);
     reply.set_time(now);
     let response = Response::of_policies(policies, &outcomes?, first_at);
-    Ok(Execution::repeating(response, FirstCall { units, hold }))
+    Ok(Execution::repeating(response, FirstCall { units, hold, repeated_at: now }))
 }
 
 /// Decodes as many numbers of units as an operation has.

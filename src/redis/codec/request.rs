@@ -151,10 +151,7 @@ fn plain_code(operation: &Operation) -> u8 {
     match operation {
         // A peek is a take in a script call that writes nothing.
         Operation::Take { .. } | Operation::Peek { .. } => operation::TAKE,
-        Operation::Repeatable(call) => {
-            let own = if call.hold.is_some() { operation::RESERVE } else { operation::TAKE };
-            operation::REPEATABLE + own
-        }
+        Operation::Repeatable(call) => operation::REPEATABLE + call.kind(),
         Operation::TakeUpTo { .. } => operation::TAKE_UP_TO,
         Operation::Penalize { .. } => operation::PENALIZE,
         Operation::Refund { .. } => operation::REFUND,
@@ -215,7 +212,7 @@ fn push_operation(
             push_double(request, *lasting);
         }
         Operation::Repeatable(call) => {
-            let RepeatableCall { id, lasting, cost, hold } = &**call;
+            let RepeatableCall { id, lasting, cost, hold, request: permit } = &**call;
             request.extend_from_slice(&hold_key.to_be_bytes());
             request.push(byte(id.len()));
             request.extend_from_slice(id);
@@ -227,6 +224,10 @@ fn push_operation(
             if let Some((_, lasting)) = hold {
                 push_double(request, *lasting);
             }
+            // The number of the permit is in the identifier of the hold.
+            if let (Some(PermitRequest { waited, .. }), Some(_)) = (permit, hold) {
+                push_waited(request, *waited);
+            }
         }
         Operation::Renew { hold, lasting } => {
             push_hold(request, hold_key, hold);
@@ -235,10 +236,7 @@ fn push_operation(
         Operation::Acquire { cost, request: PermitRequest { id, waited }, hold } => {
             push_units(request, policies, cost);
             push_double(request, *id);
-            match waited {
-                Some(waited) => push_double(request, *waited),
-                None => request.extend_from_slice(&(-1_f64).to_be_bytes()),
-            }
+            push_waited(request, *waited);
             // The number 0 says that there is no hold.
             if let (Some(NewHold { id, lasting }), 1..) = (hold, hold_key) {
                 push_hold(request, hold_key, id);
@@ -304,6 +302,14 @@ fn push_owed_limits(
     for policy in 0..policies.named().len() {
         let OwedLimit { max, capacity, period } = limit_of(policy);
         [max, capacity, period].into_iter().for_each(|number| push_double(request, number));
+    }
+}
+
+/// Appends the time for which a call has waited.
+fn push_waited(request: &mut Vec<u8>, waited: Option<Micros>) {
+    match waited {
+        Some(waited) => push_double(request, waited),
+        None => request.extend_from_slice(&(-1_f64).to_be_bytes()),
     }
 }
 

@@ -119,7 +119,14 @@ fn operation(
         23 | 24 => {
             let id = [b'a' + u8::try_from(choice % HOLDS).unwrap()].into();
             let hold = (kind == 24).then_some((hold, lasting));
-            Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost: cost.into(), hold }))
+            let cost = cost.into();
+            Operation::Repeatable(Box::new(RepeatableCall {
+                id,
+                lasting,
+                cost,
+                hold,
+                request: None,
+            }))
         }
         _ => Operation::Take { cost: cost.into() },
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
-use tollgate::algorithm::{Algorithm as _, ChargeRecord, Concurrency, PermitRequest};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, Concurrency, Permit, PermitRequest};
 use tollgate::key::Key;
 use tollgate::policy::execute::Execution;
-use tollgate::policy::operation::{Charge, HoldId, NewHold, Operation};
+use tollgate::policy::operation::{Charge, HoldId, NewHold, Operation, RepeatableCall};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::units::Units;
 use tollgate::policy::{Policy, State};
@@ -26,7 +26,7 @@ use crate::redis::twins::{lasting, proven};
 const STEPS: usize = 80;
 
 /// The number of kinds of operations.
-const KINDS: usize = 20;
+const KINDS: usize = 24;
 
 fn concurrency(limit: u64) -> Policy {
     Policy::Concurrency(Concurrency::new(limit, 2 * SECOND).unwrap())
@@ -97,6 +97,10 @@ fn operation(
             .clone(),
         16 => Operation::Renew { hold, lasting: pick as u64 % 3 * SECOND },
         17 => Operation::Extend { hold, cost: own(), lasting: SECOND },
+        18..22 => {
+            let latest = holds.last().copied().map_or(0, permit_of);
+            with_id(pick, acquire(latest + 1, waited, own(), holds), holds)
+        }
         _ => {
             let units = meters::each(&own(), |_| 3);
             let record = |_: &NamedPolicy| ChargeRecord {
@@ -131,6 +135,46 @@ fn acquire(id: u64, waited: Option<u64>, cost: Units, holds: &mut Vec<HoldId>) -
     Operation::Acquire { cost, request: PermitRequest { id, waited }, hold }
 }
 
+/// The same call for a permit with one of a few identifiers. Some have no hold.
+fn with_id(pick: usize, call: Operation, holds: &[HoldId]) -> Operation {
+    let Operation::Acquire { cost, request, hold } = call else { return call };
+    let id = [&b"a"[..], b"job-17"][pick % 2].into();
+    let lasting = (1 + pick as u64 % 5) * SECOND;
+    let hold = Some((*holds.last().unwrap(), hold.map_or(0, |hold| hold.lasting)));
+    let call = RepeatableCall { id, lasting, cost, hold, request: Some(request) };
+    Operation::Repeatable(Box::new(call))
+}
+
+/// Checks that a repeated call for a permit charges nothing, and gives the permit of the first call.
+fn check_repeated(
+    policies: &PolicySet,
+    (before, after): (&[Kept], &[Kept]),
+    now: u64,
+    executed: &Execution,
+) -> TestCaseResult {
+    let Some(first) = executed.first() else { return Ok(()) };
+    let (hold, _) = first.hold.unwrap();
+    prop_assert_eq!(first.repeated_at, now);
+    for (number, named) in policies.named().iter().enumerate() {
+        if let State::Permits(permits) = &after[number].0 {
+            let held = |permit: &&Permit| permit.id == permit_of(hold) && permit.expires_at > now;
+            let held = permits.permits().iter().find(held).map(|permit| permit.units);
+            prop_assert!(held.is_some() || first.units.of(number) == 0, "{:?}", permits);
+        } else {
+            let remaining = |kept: &[Kept]| {
+                let mut state = kept[number].0.clone();
+                let mut numbers = kept[number].1.clone();
+                numbers.drop_ended(now);
+                let policy = numbers.in_force(&named.policy, now);
+                policy.normalize(&mut state, now);
+                policy.remaining(&state, now)
+            };
+            prop_assert_eq!(remaining(before), remaining(after));
+        }
+    }
+    Ok(())
+}
+
 /// The units of the permits in force.
 fn units_in_force(state: &State, now: u64) -> u64 {
     let State::Permits(permits) = state else { return 0 };
@@ -152,7 +196,10 @@ fn batch_equals(
     let mut batch = CallBatch::new();
     let mut expected = Vec::new();
     for operation in operations {
-        expected.push(Ok(on(policies, kept, |_| true, now, operation)));
+        let before = kept.to_vec();
+        let executed = on(policies, kept, |_| true, now, operation);
+        check_repeated(policies, (&before, kept), now, &executed)?;
+        expected.push(Ok(executed));
         batch.push_operation(&names, &keys, None, operation.clone());
     }
     let is_peek = matches!(operations[0], Operation::Peek { .. });
@@ -187,7 +234,7 @@ fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseR
         let is_peek = matches!(operations[0], Operation::Peek { .. });
         // Some batches have more calls for permits.
         for more in 0..if is_peek { 0 } else { (choice / 7 % 12).saturating_sub(6) } {
-            let kind = [(choice + more * 5) % 12, 16 + (choice + more) % 4][choice / 5 % 2];
+            let kind = [(choice + more * 5) % 12, 16 + (choice + more) % 8][choice / 5 % 2];
             let choice = kind + (choice / KINDS + more) * KINDS;
             operations.push(operation(policies, (now, choice), cost, &mut holds));
         }

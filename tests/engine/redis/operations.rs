@@ -108,7 +108,13 @@ fn with_id(asked: Operation, step: Step) -> Operation {
     let units = step.cost.of(9).max(1);
     // Their names in Redis have lengths around a multiple of eight.
     let id = [&b"a"[..], b"b", b"call-6", b"call-12"][id].into();
-    Operation::Repeatable(Box::new(RepeatableCall { id, lasting: units * 300_000, cost, hold }))
+    Operation::Repeatable(Box::new(RepeatableCall {
+        id,
+        lasting: units * 300_000,
+        cost,
+        hold,
+        request: None,
+    }))
 }
 
 /// The first key, whether it is a reservation, and the identifier.

@@ -117,7 +117,7 @@ impl History {
                 let (hold, lasting) = ([self.holds; 16], length(input)?);
                 let cost = any_units(input, set, false)?;
                 own(if input.ratio(1, 3)? {
-                    repeatable(input, cost, Some((hold, lasting)))?
+                    repeatable(input, cost, Some((hold, lasting)), None)?
                 } else {
                     Operation::Reserve { cost, hold, lasting }
                 })
@@ -137,7 +137,7 @@ impl History {
             22.. => own(Operation::Take { cost: 1.into() }),
             19 => {
                 let cost = any_units(input, set, false)?;
-                own(repeatable(input, cost, None)?)
+                own(repeatable(input, cost, None, None)?)
             }
             _ => own(Operation::Take { cost: any_units(input, set, false)? }),
         }
@@ -169,7 +169,13 @@ impl History {
                 } else {
                     None
                 };
-                Operation::Acquire { cost, request: PermitRequest { id, waited }, hold }
+                let request = PermitRequest { id, waited };
+                match hold {
+                    Some(NewHold { id, lasting }) if kind == 9 => {
+                        repeatable(input, cost, Some((id, lasting)), Some(request))?
+                    }
+                    hold => Operation::Acquire { cost, request, hold },
+                }
             }
         })
     }
@@ -262,10 +268,11 @@ fn repeatable(
     input: &mut Unstructured<'_>,
     cost: Units,
     hold: Option<(HoldId, u64)>,
+    request: Option<PermitRequest>,
 ) -> Result<Operation> {
     let id = *input.choose(&["a", "b", "call-12", "a call with more bytes"])?;
     let (id, lasting) = (id.as_bytes().into(), length(input)?);
-    Ok(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold })))
+    Ok(Operation::Repeatable(Box::new(RepeatableCall { id, lasting, cost, hold, request })))
 }
 
 fn any_units(input: &mut Unstructured<'_>, set: &SetNumbers, may_be_zero: bool) -> Result<Units> {
@@ -346,12 +353,16 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
     let (code, numbers) = match operation {
         Operation::Take { cost } => (metered(codes::TAKE, cost), first(cost)),
         Operation::Repeatable(call) => {
-            let RepeatableCall { id, lasting, cost, hold } = &**call;
+            let RepeatableCall { id, lasting, cost, hold, request } = &**call;
             let cost = cost.clone();
-            let (code, numbers) = match *hold {
-                None => numbers_of(&Operation::Take { cost }, policies),
-                Some((hold, lasting)) => {
+            let (code, numbers) = match (*hold, *request) {
+                (None, _) => numbers_of(&Operation::Take { cost }, policies),
+                (Some((hold, lasting)), None) => {
                     numbers_of(&Operation::Reserve { cost, hold, lasting }, policies)
+                }
+                (Some((id, lasting)), Some(request)) => {
+                    let hold = Some(NewHold { id, lasting });
+                    numbers_of(&Operation::Acquire { cost, request, hold }, policies)
                 }
             };
             let group = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));

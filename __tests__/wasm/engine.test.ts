@@ -14,10 +14,10 @@ const { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError } = wasm
 
 const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
 
-test('the module is smaller than 62 kB, compressed', () => {
+test('the module is smaller than 68 kB, compressed', () => {
   const module = readFileSync(join(__dirname, '..', '..', 'generated', 'wasm', 'tollgate.wasm'))
   // Without the sources of the standard library it is larger: `rustup component add rust-src`.
-  expect(gzipSync(module, { level: 9 }).length).toBeLessThan(62_000)
+  expect(gzipSync(module, { level: 9 }).length).toBeLessThan(68_000)
 })
 
 describe('keys', () => {

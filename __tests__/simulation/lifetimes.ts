@@ -2,12 +2,24 @@ import type { Decision } from '../../ts/index.js'
 import type { Environment } from './environment.js'
 import type { SimulatedLimiter } from './limiter.js'
 
-/** Returns the names of all keys, and the milliseconds after which each expires. */
+/**
+ * Returns the names of all keys, and the milliseconds after which each expires. A key that owes units (the text with
+ * its metadata ends with Z) has no such time: it expires when idle time has paid them, and a peek under longer windows pays them later.
+ */
 const LIFETIMES = `
-  local reply = {}
+  local reply, texts = {}, {
+    string = function(name) return { redis.call('GET', name) } end,
+    list = function(name) return redis.call('LRANGE', name, '-1', '-1') end,
+    zset = function(name) return redis.call('ZREVRANGE', name, '0', '0') end,
+    hash = function(name) return redis.call('HVALS', name) end,
+  }
   for _, name in ipairs(redis.call('KEYS', '*')) do
+    local owes = false
+    for _, text in ipairs(texts[redis.call('TYPE', name).ok](name)) do
+      owes = owes or string.sub(text, -1) == 'Z'
+    end
     reply[#reply + 1] = name
-    reply[#reply + 1] = redis.call('PTTL', name)
+    reply[#reply + 1] = owes and 2 ^ 50 or redis.call('PTTL', name)
   end
   return reply`
 

@@ -76,7 +76,10 @@ export type CanSettle<P> = IsKnown<P> extends true ? IsReservable<P> : boolean
 export type IfSettles<S extends boolean, Name extends string, Member> =
   | (true extends S ? Member : never)
   | (false extends S
-      ? Unavailable<`${Name} needs a policy beside concurrency(), and none made by slidingCounter(): use release()`>
+      ? // Not `Unavailable`, because programs whose declarations infer a permit cannot name that.
+        {
+          readonly fix: `${Name} needs a policy beside concurrency(), and none made by slidingCounter(): use release()`
+        }
       : never)
 
 /** `Method` if there are units to reserve, and every policy can give them back; those of permits are released. */

@@ -33,9 +33,9 @@ export interface UsageEstimatorOptions {
  */
 export interface EstimateOptions {
   /** Units that the call uses in any case, such as the tokens of its input: the result includes them. Default: 0. */
-  readonly known?: number
+  readonly known?: number | undefined
   /** The largest useful result, such as the `limit` of a policy. Only `known` may exceed it. Default: no bound. */
-  readonly atMost?: number
+  readonly atMost?: number | undefined
 }
 
 const DEFAULT_QUANTILE = 0.9

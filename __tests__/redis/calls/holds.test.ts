@@ -35,11 +35,14 @@ describe('a process that is killed', () => {
     const passTo = (minutes: number) => server.stepClock(60 * minutes)
     expect(await keys(server, 'killed-*~holds*', true)).toBe(2)
     await passTo(18)
-    expect(await keys(server, 'killed-*~holds*', true)).toBe(0)
+    // For an hour after their end they can be settled.
+    expect(await keys(server, 'killed-*~holds*', true)).toBe(2)
     // Of the five units, one has drained every nine minutes.
     expect(await remaining()).toEqual([5, 7])
     await passTo(63)
     expect(await remaining()).toEqual([10, 10])
+    await passTo(78)
+    expect(await keys(server, 'killed-*~holds*', true)).toBe(0)
     // TTLs are up to three times as long as the states matter.
     await passTo(6 * 60)
     expect(await keys(server, 'killed-*{*', true)).toBe(0)

@@ -260,13 +260,12 @@ impl PolicyEntry<'_, '_> {
         // An override changes the limit alone: holders renew permits by the limiter's numbers.
         let length = self.own.concurrency().map_or(0, Concurrency::expires);
         let (policy, state) = self.policy_and_state(now);
-        if let (Some(request), Policy::Concurrency(own), State::Permits(permits)) =
-            (request, policy, &mut *state)
-        {
+        if let (Policy::Concurrency(own), State::Permits(permits)) = (policy, &mut *state) {
             own.normalize(permits, now);
-            let outcome = own.outcome_of(permits, now, cost, Some(request));
+            let outcome = own.outcome_of(permits, now, cost, request);
             if outcome == Outcome::Admitted && cost > 0 {
-                own.acquire(permits, now, cost, request.id, length);
+                // A take has no request, and its permit no number.
+                own.acquire(permits, now, cost, request.map_or(0, |request| request.id), length);
             }
             return outcome;
         }

@@ -365,7 +365,8 @@ pub(crate) fn numbers_of(operation: &Operation, policies: usize) -> (u8, Vec<f64
                     numbers_of(&Operation::Acquire { cost, request, hold }, policies)
                 }
             };
-            let group = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+            let group =
+                |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
             let mut own = vec![id.len() as u64];
             own.extend(id.chunks(6).map(group));
             own.push(*lasting);

@@ -287,8 +287,13 @@ impl<'a> Trace<'a> {
         }
         for (&(index, key), (state, metadata)) in states {
             if keys[policies.named()[index].key_dimension] == Some(key) {
-                entries[index] =
-                    Some(KeyEntry { state, metadata, may_strike: true, may_owe: true, is_shared: false });
+                entries[index] = Some(KeyEntry {
+                    state,
+                    metadata,
+                    may_strike: true,
+                    may_owe: true,
+                    is_shared: false,
+                });
             }
         }
         Some(execute(policies, &mut entries, self.now, operation))

@@ -47,7 +47,7 @@ impl Owed {
         if self.units == 0 { 0 } else { self.paid_down_at(self.units) }
     }
 
-    /// The time at which idle time has paid so many units and the state is fresh again.
+    /// The time at which a key without calls has paid `units` units, and its state is fresh again.
     fn paid_down_at(&self, units: u64) -> Micros {
         let periods = units.div_ceil(self.capacity.max(1)).saturating_add(1);
         end_of(self.at, periods.saturating_mul(self.period))

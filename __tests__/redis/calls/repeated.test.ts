@@ -1,41 +1,31 @@
 /** Calls with an id over a network that loses answers: each is charged once, however often it is repeated. */
 
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { type Decision, fixedWindow, RateLimiter, RedisStore, TollgateError } from '../../../ts/index.js'
 import { Random } from '../../random.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { until } from '../../servers/until.js'
 import { PATIENT_MS } from '../help.js'
 import { openedRedis } from '../opened.js'
 
 const opened = openedRedis()
 
-/** The stores, each as in a process of its own; the jobs, and how often each is delivered. */
-const [STORES, JOBS, DELIVERIES] = [3, 50, 3]
-
-const TIMEOUT_MS = 300
-
-/** How long answers are lost, and the time within which the deliveries begin. */
-const [LOSING_MS, DELIVERING_MS] = [2_000, 1_500]
+/** The stores, each as in a process of its own; the jobs of a round, and how often each is delivered. */
+const [STORES, ROUNDS, JOBS, DELIVERIES] = [3, 5, 10, 3]
 
 const POLICY = fixedWindow({ limit: 1_000_000, window: '1d' })
 
-type WindowLimiter = RateLimiter<typeof POLICY>
-
-/** Repeats a call, by any of the limiters, until the store has answered. Returns the answer and the failures. */
-async function repeated<T>(
-  limiters: readonly WindowLimiter[],
-  random: Random,
-  call: (limiter: WindowLimiter) => Promise<T>,
-): Promise<readonly [T, unknowns: number]> {
+/** Repeats a call until the store has answered. Returns the answer, and how many outcomes were unknown. */
+async function repeated<T>(call: () => Promise<T>): Promise<readonly [T, unknowns: number]> {
   for (let unknowns = 0; ; ) {
     try {
-      return [await call(random.one(limiters)), unknowns]
+      return [await call(), unknowns]
     } catch (error) {
       if (!TollgateError.is(error)) {
         throw error
       }
       unknowns += error.charged === 'unknown' ? 1 : 0
-      await sleep(random.whole(20, 150))
+      await setImmediate()
     }
   }
 }
@@ -44,45 +34,42 @@ async function repeated<T>(
 test('lost answers neither charge a call twice nor lose a charge', async () => {
   const random = new Random(17)
   const proxies = await Promise.all(Array.from({ length: STORES }, () => TcpProxy.start(opened.server)))
-  const stores = proxies.map(({ url }) => new RedisStore({ url, commandTimeout: TIMEOUT_MS }))
+  const stores = proxies.map(({ url }) => new RedisStore({ url, commandTimeout: PATIENT_MS }))
   const limiters = stores.map((store) => new RateLimiter(POLICY, { store, prefix: 'repeated' }))
-  const losing = async (): Promise<void> => {
-    const end = performance.now() + LOSING_MS
-    while (performance.now() < end) {
-      const proxy = random.one(proxies)
-      proxy.hold('down')
-      await sleep(15)
+  const near = new RateLimiter(POLICY, { store: opened.store, prefix: 'repeated' })
+  let [charged, unknownCount] = [0, 0]
+  for (let round = 0; round < ROUNDS; round++) {
+    // A client may see only by its next call that its connection is broken.
+    await Promise.all(limiters.map((limiter) => repeated(() => limiter.peek('a', 0))))
+    for (const proxy of proxies) proxy.hold('down')
+    const decidedAt = new Map<number, number>()
+    const deliveries = Array.from({ length: JOBS * DELIVERIES }, async (_, number) => {
+      const job = number % JOBS
+      const [cost, options] = [1 + (job % 4), { id: `job:${round}:${job}` }]
+      const [decision, unknowns] = await repeated(async (): Promise<Decision> => {
+        const limiter = random.one(limiters)
+        return job % 2 === 0
+          ? limiter.take('a', { cost, ...options })
+          : (await limiter.reserve('a', cost, options)).decision
+      })
+      unknownCount += unknowns
+      expect(decision.allowed).toBe(true)
+      expect(decidedAt.get(job) ?? decision.at).toBe(decision.at)
+      decidedAt.set(job, decision.at)
+    })
+    charged += Array.from({ length: JOBS }, (_, job) => 1 + (job % 4)).reduce((sum, cost) => sum + cost)
+    await until('all jobs are charged', async () => (await near.peek('a', 0)).used === charged)
+    for (const proxy of proxies) {
       proxy.cut()
       proxy.release()
-      await sleep(30)
     }
+    await Promise.all(deliveries)
+    expect((await near.peek('a', 0)).used).toBe(charged)
   }
-  const lost = losing()
-  const decidedAt = new Map<number, number>()
-  let unknownCount = 0
-  const costOf = (job: number): number => 1 + (job % 4)
-  const deliveries = Array.from({ length: JOBS * DELIVERIES }, async (_, number) => {
-    await sleep(random.whole(0, DELIVERING_MS))
-    const job = number % JOBS
-    const options = { id: `job:${job}` }
-    const [decision, unknowns] = await repeated(limiters, random, async (limiter): Promise<Decision> => {
-      return job % 2 === 0
-        ? limiter.take('a', { cost: costOf(job), ...options })
-        : (await limiter.reserve('a', costOf(job), options)).decision
-    })
-    unknownCount += unknowns
-    expect(decision.allowed).toBe(true)
-    expect(decidedAt.get(job) ?? decision.at).toBe(decision.at)
-    decidedAt.set(job, decision.at)
-  })
-  await Promise.all(deliveries)
-  await lost
-  const store = new RedisStore({ url: opened.server.url, commandTimeout: PATIENT_MS })
-  const { used } = await new RateLimiter(POLICY, { store, prefix: 'repeated' }).peek('a', 0)
-  expect(used).toBe(Array.from({ length: JOBS }, (_, job) => costOf(job)).reduce((sum, cost) => sum + cost))
-  // Each of them may have been charged.
-  expect(unknownCount).toBeGreaterThan(20)
-  await Promise.all([...stores, store].map((one) => one.close()))
+  // The answers to the calls that were charged are lost.
+  expect(unknownCount).toBeGreaterThanOrEqual(ROUNDS * JOBS)
+  await Promise.all([near, ...limiters].map((one) => one.close()))
+  await Promise.all(stores.map((one) => one.close()))
   await Promise.all(proxies.map((proxy) => proxy.stop()))
 }, 60_000)
 
@@ -112,7 +99,7 @@ test('while Redis is away a share remembers ids, and a fixed answer does not', a
   const proxy = await TcpProxy.start(opened.server)
   await proxy.refuse()
   proxy.cut()
-  await using store = new RedisStore({ url: proxy.url, commandTimeout: TIMEOUT_MS })
+  await using store = new RedisStore({ url: proxy.url, commandTimeout: 300 })
   const shared = new RateLimiter(POLICY, { store, prefix: 'away', onStoreFailure: { embedded: { share: 1 } } })
   const first = await shared.take('a', { cost: 3, id: 'x' })
   expect(first).toMatchObject({ source: 'fallback', used: 3 })
@@ -127,8 +114,8 @@ test('while Redis is away a share remembers ids, and a fixed answer does not', a
     expect(allowed).not.toHaveProperty('repeated')
   }
   await proxy.accept()
-  // The store does not know the calls of the share.
-  await sleep(1_500)
+  await until('the store decides again', async () => (await shared.peek('b', 0)).source === 'store')
+  // It does not know the calls of the share.
   const later = await shared.take('a', { cost: 3, id: 'x' })
   expect(later).toMatchObject({ source: 'store', used: 3 })
   expect(later).not.toHaveProperty('repeated')

@@ -200,7 +200,7 @@ pub const MAX_HOLDS: usize = 10_000;
 /// The most holds and remembered calls that are dropped at a time.
 const MAX_DROPPED: usize = 50;
 
-/// Adds a hold, or replaces that with its identifier, and drops what has ended.
+/// Adds a hold, or replaces the one with the same identifier. Drops holds and calls that have ended.
 fn put(entries: &mut [PolicyEntry<'_, '_>], now: Micros, hold: Hold) {
     if let Some(metadata) = metadata(entries) {
         metadata.holds.retain(|other| other.id != hold.id);

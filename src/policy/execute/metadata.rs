@@ -46,7 +46,8 @@ impl KeyMetadata {
         ends.into_iter().chain(holds_until).chain(repeats_until).max().unwrap_or(0)
     }
 
-    /// Drops what has ended, but for holds and remembered calls: those are dropped by later ones.
+    /// Drops the parts that have ended, but no holds and no remembered calls: adding a later one drops
+    /// those.
     pub fn drop_ended(&mut self, now: Micros) {
         if self.blocked_until <= now {
             self.blocked_until = 0;

@@ -52,12 +52,10 @@ local function new_holds(context)
     return members - redis.pcall('ZCOUNT', KEYS[key], '-inf', context.now) >= MAX_MEMBERS
   end
 
-  -- Returns the expiry and the units of a hold, or nil if the hold expired more than `lateness` ago (by
-  -- default 0) or does not exist, or if its units do not have `size` bytes: a limiter with other policies
-  -- may have charged them. Without `size` they may have any number of bytes. The third result is `false`
-  -- if the set cannot be read.
-  function holds.find(key, id, size, lateness)
-    local rank = redis.pcall('ZRANK', KEYS[key], id)
+  -- Returns the score of a name, and the rest of the member that begins with it; nil if the set has no such
+  -- members. The third result is `false` if the set cannot be read.
+  function holds.read(key, name)
+    local rank = redis.pcall('ZRANK', KEYS[key], name)
     if type(rank) == 'table' then
       return nil, nil, false
     end
@@ -65,13 +63,24 @@ local function new_holds(context)
       return nil
     end
     local found = redis.pcall('ZRANGE', KEYS[key], rank, rank + 1, 'WITHSCORES')
-    local expires_at, record = tonumber(found[2]), found[3]
-    if expires_at > context.now - (lateness or 0) and record and #record > #id and string.sub(record, 1, #id) == id then
-      local units = string.sub(record, #id + 1)
-      if #units % 8 == 0 and #units == (size or #units) then
-        return expires_at, units, nil
-      end
+    local member = found[3]
+    if member and #member > #name and string.sub(member, 1, #name) == name then
+      return tonumber(found[2]), string.sub(member, #name + 1), nil
     end
+  end
+
+  -- Returns the expiry and the units of a hold, or nil if the hold expired more than `lateness` ago (by
+  -- default 0) or does not exist, or if its units do not have `size` bytes: a limiter with other policies
+  -- may have charged them. Without `size` they may have any number of bytes. The third result is `false`
+  -- if the set cannot be read.
+  function holds.find(key, id, size, lateness)
+    local expires_at, units, failure = holds.read(key, id)
+    if
+      expires_at and expires_at > context.now - (lateness or 0) and #units % 8 == 0 and #units == (size or #units)
+    then
+      return expires_at, units, nil
+    end
+    return nil, nil, failure
   end
 
   -- Replaces the units and the expiry of a hold. Returns an error if that failed.

@@ -37,21 +37,12 @@ end
 -- Returns the record of a call if it is remembered and has the layout, the second member if there is
 -- one, and `false` if the set cannot be read.
 local function find_call(key, name, layout)
-  local rank = redis.pcall('ZRANK', KEYS[key], name)
-  if type(rank) == 'table' then
-    return nil, nil, false
+  local expires_at, text, failure = holds.read(key, name)
+  if not expires_at then
+    return nil, nil, failure
   end
-  if not rank then
-    return nil
-  end
-  local found = redis.pcall('ZRANGE', KEYS[key], rank, rank + 1, 'WITHSCORES')
-  local member = found[3]
-  if not member or string.sub(member, 1, #name) ~= name then
-    return nil
-  end
-  local is_open = tonumber(found[2]) > context.now
-  local is_like = string.sub(member, #name + 1, #name + #layout) == layout
-  return is_open and is_like and string.sub(member, #name + #layout + 1) or nil, member
+  local is_open, is_like = expires_at > context.now, string.sub(text, 1, #layout) == layout
+  return is_open and is_like and string.sub(text, #layout + 1) or nil, name .. text
 end
 
 -- Repeats the reply to a call. Returns the time of the first call, and its units and hold.

@@ -33,8 +33,8 @@ export default {
   ],
   'the script forgets an id a second early': [
     SCRIPT,
-    'local is_open = tonumber(found[2]) > context.now',
-    'local is_open = tonumber(found[2]) > context.now + 1000000',
+    '= expires_at > context.now,',
+    '= expires_at > context.now + 1000000,',
   ],
   'the script repeats the cost of the later call': [
     SCRIPT,

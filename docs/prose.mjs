@@ -13,7 +13,7 @@ import writeGood from 'write-good'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** The most words of the README, counted as `wc -w` does, and of one sentence of it. */
-const MAX_README_WORDS = 1_400
+const MAX_README_WORDS = 900
 const MAX_SENTENCE_WORDS = 40
 
 /** The checks of write-good. The others object to words that have a meaning here: "several", "so", "it is". */

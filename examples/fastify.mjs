@@ -10,7 +10,7 @@ const { PORT = 3000, REDIS_URL } = process.env
 // Without Redis each process counts for itself, which is correct for a single process.
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : new MemoryStore()
 
-// While Redis is away, each process decides by itself, here with half of the limit, for two
+// While Redis is unreachable, each process decides by itself, here with half of the limit, for two
 // processes. So an outage of Redis is no outage of the app.
 const onStoreFailure = { embedded: { share: 0.5 } }
 

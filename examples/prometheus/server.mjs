@@ -19,7 +19,7 @@ const limiter = instrument(REDIS_URL ? overRedis(REDIS_URL) : new RateLimiter(po
 function overRedis(url) {
   const store = new RedisStore({ url, commandTimeout: '500ms' })
   instrumentStore(store, { name: 'main' })
-  // One of two processes: while Redis is away, each decides with half of the limit.
+  // One of two processes: while Redis is unreachable, each decides with half of the limit.
   return new RateLimiter(policies, { store, prefix: 'api', onStoreFailure: { embedded: { share: 0.5 } } })
 }
 

@@ -15,7 +15,7 @@ import { invalid, optionsOf } from '../../input/options.js'
  * policies do.
  *
  * `ready`, and failures that are the caller's, such as `INVALID_KEY`, have no other answer. See
- * `docs/redis.md#when-redis-is-away` for the share, and for each method.
+ * `docs/redis.md#when-redis-is-unreachable` for the share, and for each method.
  *
  * @example
  * // One of four processes.

@@ -81,7 +81,7 @@ export interface RedisStoreOptions {
         readonly key?: string | Uint8Array
         /**
          * The name that the server's certificate must have. Default: the host. In a cluster it is the name
-         * of the `nodes` that you give; see `docs/redis.md#where-redis-is` for other nodes.
+         * of the `nodes` that you give; see `docs/redis.md#connecting` for other nodes.
          */
         readonly serverName?: string
       }

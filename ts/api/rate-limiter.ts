@@ -272,7 +272,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
    * A reservation that is not settled before `ttl` counts as spent.
    *
-   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
+   * See `docs/reservations.md` for extending, settling elsewhere and errors.
    *
    * @param units - The estimate: a whole number from 1, or with meters a cost by meter.
    * @returns A {@link Reservation}, also after a refusal.
@@ -320,7 +320,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * until it is released. Units of the other policies are charged as by `take`. This process renews its permits
    * every third of `ttl`. If it is killed, they expire.
    *
-   * With `maxWait` the call waits for its turn: see `docs/operations.md#acquire` for the order.
+   * With `maxWait` the call waits for its turn: see `docs/permits.md` for the order.
    *
    * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy, and with `ABORTED` or `CLOSED`
    * while it waits. If the outcome of a request is unknown (`STORE_TIMEOUT`), the permit is released.

@@ -272,7 +272,7 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    * Takes an estimated number of units, if all of them fit, to be settled later by `commit` or `cancel`.
    * A reservation that is not settled before `ttl` counts as spent.
    *
-   * See `docs/reservations.md` for extending, settling elsewhere and errors.
+   * See `docs/operations.md#reserve` for extending, settling elsewhere and errors.
    *
    * @param units - The estimate: a whole number from 1, or with meters a cost by meter.
    * @returns A {@link Reservation}, also after a refusal.

@@ -193,6 +193,15 @@ const GROUPS = [
     tests: ['runtimes/*'],
   },
   {
+    name: 'integrations',
+    title: 'adapters and recipes with the real libraries: MCP, AI SDK, BullMQ, SDKs of models, hosts, site frameworks',
+    packages: ['__tests__/integrations'],
+    system: ['ensure-redis'],
+    typed: ['__tests__/integrations'],
+    wasm: true,
+    tests: ['integrations/*', 'integrations/*/*'],
+  },
+  {
     name: 'browser',
     title: 'the playground, reports and the site of the documentation in Chromium',
     packages: ['__tests__/browser', 'examples/playground/view', 'docs', 'docs/site'],

@@ -1,4 +1,4 @@
-/** `tollgate-cli demo`: real requests to a limited server, and the check of the law. */
+/** `tollgate-cli demo`: real requests to a limited server, and the check of the bound. */
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import stringWidth from 'string-width'
@@ -9,7 +9,7 @@ import { start, tollgate } from './command.js'
 
 // The numbers depend on the machine's speed: a burst that takes 100 ms to arrive gets 1 unit more. Only
 // the polite client's refusals are fixed.
-test('it shows that the law holds, and a real refusal', async () => {
+test('it shows that the bound holds, and a real refusal', async () => {
   // On a very slow machine the clients send too few requests for a refusal in two seconds.
   let [result, given] = [await tollgate(['demo', '--seconds', '2']), 2]
   while (!/^ {2}refused +[1-9]/m.test(result.stdout) && given < 30) {
@@ -93,12 +93,12 @@ describe('a frame', () => {
     expect(lines.filter((line) => stringWidth(line) >= FRAME_COLUMNS)).toEqual([])
   })
 
-  test('reports a broken law', () => {
+  test('reports a client that exceeds the bound', () => {
     const greedy = new DemoClient('polite', '', async () => {})
     greedy.allowedBy.push(50)
     greedy.refused = 2
     const broken: DemoState = { ...state, clients: [greedy], elapsed: 2 }
-    const found = ['polite got 50, and the law allows 40', 'polite kept below the limit and was refused 2 times']
+    const found = ['polite got 50, more than the bound of 40', 'polite kept below the limit and was refused 2 times']
     expect(violationsOf(broken)).toEqual(found)
     for (const violation of found) {
       expect(frame(broken, FRAME_COLUMNS, plain)).toContain(`✗ ${violation}`)

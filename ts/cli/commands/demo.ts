@@ -13,7 +13,7 @@ interface DemoOptions {
 }
 
 const DESCRIPTION = `Starts a limited server and three clients: a polite one, one that sends bursts, and a flood. It draws the \
-allowed and the refused requests, and checks the law at the end. With a URL, or REDIS_URL, it starts two \
+allowed and the refused requests, and checks the bound at the end. With a URL, or REDIS_URL, it starts two \
 server processes that share their counts in Redis.`
 
 /** `tollgate-cli demo`: real requests to a limited server, drawn live. */

@@ -1,6 +1,6 @@
 import type { Paint } from '../terminal.js'
 import { COLUMN_MS, type DemoClient } from './clients.js'
-import { LAW_TEXT, lawBound, POLICY_TEXT } from './server.js'
+import { BOUND_TEXT, boundOf, POLICY_TEXT } from './server.js'
 
 export interface DemoState {
   readonly clients: readonly DemoClient[]
@@ -57,7 +57,7 @@ export function frame(state: DemoState, columns: number, paint: Paint): string {
   return [
     `${paint('bold', 'tollgate')}: ${where}, and three clients at once`,
     `  limit  ${POLICY_TEXT} for each client`,
-    `  law    at most ${LAW_TEXT}, in any span of time`,
+    `  bound  at most ${BOUND_TEXT}, in any span of time`,
     '',
     ...clients.flatMap((client) => [
       `${paint('bold', client.name.padEnd(7))} ${paint('dim', mannerOf(client, servers))}`,
@@ -67,7 +67,7 @@ export function frame(state: DemoState, columns: number, paint: Paint): string {
     '',
     ...(isOver
       ? ending(state, paint)
-      : [`${elapsed.toFixed(1)} s: the law allows each client ${lawBound(elapsed)} by now`]),
+      : [`${elapsed.toFixed(1)} s: at most ${boundOf(elapsed)} requests of each client may be allowed by now`]),
   ].join('\n')
 }
 
@@ -75,23 +75,23 @@ function mannerOf({ manner, allowed, refused }: DemoClient, servers: number): st
   return servers === 1 ? manner : `${manner}; allowed ${allowed}, refused ${refused}`
 }
 
-/** The broken promises, as sentences: the law's bound, and that a client below the limit is never refused. */
+/** The broken promises, as sentences: that no client exceeds the bound, and that a client below the limit is never refused. */
 export function violationsOf({ clients, elapsed }: DemoState): readonly string[] {
-  const most = lawBound(elapsed)
+  const most = boundOf(elapsed)
   return clients.flatMap(({ name, allowed, refused }) => [
-    ...(allowed > most ? [`${name} got ${allowed}, and the law allows ${most}`] : []),
+    ...(allowed > most ? [`${name} got ${allowed}, more than the bound of ${most}`] : []),
     ...(name === 'polite' && refused > 0 ? [`${name} kept below the limit and was refused ${refused} times`] : []),
   ])
 }
 
-/** The check of the law, one complete refusal, and the next step. */
+/** The check of the bound, one complete refusal, and the next step. */
 function ending(state: DemoState, paint: Paint): readonly string[] {
   const { clients, servers, elapsed } = state
-  const most = lawBound(elapsed)
+  const most = boundOf(elapsed)
   const found = violationsOf(state)
   const flood = clients.at(-1) as DemoClient
   const held = [
-    `${paint('green', '✓')} In ${elapsed.toFixed(2)} s no client got more than ${most} (${LAW_TEXT}).`,
+    `${paint('green', '✓')} In ${elapsed.toFixed(2)} s no client got more than ${most} (${BOUND_TEXT}).`,
     servers === 1
       ? `${paint('green', '✓')} The polite client stayed below the limit and was never refused.`
       : `${paint('green', '✓')} ${flood.name} got ${flood.allowed}; separate counters would have let ${flood.separatelyAllowed} through.`,

@@ -8,10 +8,10 @@ import { gcra } from '../../policies/gcra.js'
 export const POLICY = gcra({ limit: 10, period: '1s', burst: 20 })
 
 export const POLICY_TEXT = "gcra({ limit: 10, period: '1s', burst: 20 })"
-export const LAW_TEXT = '20 + 10 per second'
+export const BOUND_TEXT = '20 + 10 per second'
 
 /** The most units that a client can get in any span of this length. */
-export function lawBound(seconds: number): number {
+export function boundOf(seconds: number): number {
   return Math.floor(20 + 10 * seconds)
 }
 

@@ -1,5 +1,5 @@
 /**
- * docs/performance.md, its plots and the figures of the README are generated from the record: no
+ * The pages about performance, their plots and the figures of the README are generated from the record: no
  * figure is typed by hand or stale.
  */
 import { spawnSync } from 'node:child_process'
@@ -22,12 +22,18 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** Generates page and plots from records, and returns the page. */
+const PAGES = ['performance.md', 'performance-figures.md']
+
+/** Generates pages and plots from records, and returns the text of the pages. */
 function pageOf(...records: readonly string[]): string {
   const words = [REPORT, '--out', folder, ...records.flatMap((file) => ['--from', file])]
   const { status, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' })
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  return read(folder, 'performance.md')
+  return pagesIn(folder)
+}
+
+function pagesIn(place: string): string {
+  return PAGES.map((page) => read(place, page)).join('\n')
 }
 
 function read(...path: readonly string[]): string {
@@ -55,9 +61,9 @@ function record(ours: number, speed = 'full'): string {
   return file
 }
 
-test('page, plots and the figures of the README are current', () => {
+test('pages, plots and the figures of the README are current', () => {
   const page = pageOf(join(DOCS, 'performance.json'))
-  expect(page).toBe(read(DOCS, 'performance.md'))
+  expect(page).toBe(pagesIn(DOCS))
   expect(read(folder, 'README.md')).toBe(read(ROOT, 'README.md'))
   expect(read(folder, 'performance.json')).toBe(read(DOCS, 'performance.json'))
   const [drawn, kept] = [folder, DOCS].map((place) => readdirSync(join(place, PLOTS)).sort()) as [string[], string[]]
@@ -68,7 +74,7 @@ test('page, plots and the figures of the README are current', () => {
 })
 
 test('every plot is shown, and every table has figures', () => {
-  const page = read(DOCS, 'performance.md')
+  const page = pagesIn(DOCS)
   const shown = [...page.matchAll(/\(plots\/performance\/([a-z-]+\.svg)\)/g)].map(([, name]) => name)
   expect(shown.sort()).toEqual(readdirSync(join(DOCS, PLOTS)).sort())
   const empty = [...page.matchAll(/<!-- figures: ([a-z0-9-]+) -->/g)].filter(([, name]) => {
@@ -78,7 +84,7 @@ test('every plot is shown, and every table has figures', () => {
 })
 
 test('figures stand only between markers', () => {
-  const prose = read(DOCS, 'performance.md').replace(/<!-- figures: .*?<!-- end -->/gs, '')
+  const prose = pagesIn(DOCS).replace(/<!-- figures: .*?<!-- end -->/gs, '')
   expect(prose.match(/[\d.]+k?\s?(µs|ns|MB|bytes|times|calls a second|×)/g)).toBeNull()
 })
 

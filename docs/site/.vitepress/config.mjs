@@ -43,7 +43,7 @@ export default defineConfig({
   cacheDir: process.env.TOLLGATE_CACHE,
   cleanUrls: false,
   transformPageData(page) {
-    if (page.relativePath === 'performance.md') {
+    if (page.relativePath.startsWith('performance')) {
       page.frontmatter.pageClass = 'wide-plots'
     }
   },
@@ -108,6 +108,7 @@ export default defineConfig({
         items: [
           page('Promises', 'promises'),
           page('Performance', 'performance'),
+          page('All figures', 'performance-figures'),
           page('Migrating', 'migrating'),
           page('How it is tested', 'testing'),
           page('Design', 'design/'),

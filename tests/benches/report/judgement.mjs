@@ -11,20 +11,32 @@ function targetsIn(value) {
 }
 
 /** A table of all targets of the project, missed targets first. */
-export function missed(parts) {
-  const rows = Object.entries(parts).flatMap(([part, result]) => {
-    return targetsIn(result).map((target) => ({ part, ...target }))
-  })
+export function targets(parts) {
+  const rows = rowsOf(parts)
   const inOrder = [...rows.filter(({ met }) => !met), ...rows.filter(({ met }) => met)]
-  const cells = inOrder.map(({ part, of, to, figure, below, atMost, atLeast, ratio: value, met }) => [
+  const count = rows.filter(({ met }) => met).length
+  return `${count} of ${rows.length} targets are met.\n\n${targetTable(inOrder)}`
+}
+
+/** A table of the missed targets alone. */
+export function missedTargets(parts) {
+  const missed = rowsOf(parts).filter(({ met }) => !met)
+  return missed.length === 0 ? 'None.' : targetTable(missed)
+}
+
+function rowsOf(parts) {
+  return Object.entries(parts).flatMap(([part, result]) => targetsIn(result).map((target) => ({ part, ...target })))
+}
+
+function targetTable(rows) {
+  const cells = rows.map(({ part, of, to, figure, below, atMost, atLeast, ratio: value, met }) => [
     [of, to].filter((name) => name !== undefined).join(' / ') + (figure === undefined ? '' : `: ${figure}`),
     `\`${part}\``,
     below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`,
     value.toFixed(2),
     met ? 'met' : '**missed**',
   ])
-  const count = rows.filter(({ met }) => met).length
-  return `${count} of ${rows.length} targets are met.\n\n${table(['ratio', 'part', 'target', 'measured', ''], cells)}`
+  return table(['ratio', 'part', 'target', 'measured', ''], cells)
 }
 
 /**

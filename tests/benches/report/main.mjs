@@ -1,5 +1,5 @@
 /**
- * `npm run bench:report`: measures, and generates docs/performance.md, its plots and the figures of
+ * `npm run bench:report`: measures, and generates the pages about performance, their plots and the figures of
  * the README. See ../README.md.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,13 +13,14 @@ import { merged, PARTS, read, text } from './record.mjs'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const DOCS = join(ROOT, 'docs')
+const PAGES = ['performance.md', 'performance-figures.md']
 
 /** The folder for rough figures, which are not for the docs. */
 const GLANCE = join(ROOT, 'target', 'performance')
 
 const USAGE = `Usage: npm run bench:report -- [part...] [options]
 
-Measures the parts (default: all) and writes performance.json, performance.md, its plots and the
+Measures the parts (default: all) and writes performance.json, its pages and plots, and the
 figures of README.md.
 Other parts keep their record.
 
@@ -50,7 +51,9 @@ function write(record, out) {
     writeFileSync(join(folder, `${name}.svg`), svg)
   }
   writeFileSync(join(out, 'performance.json'), text(record))
-  writeFileSync(join(out, 'performance.md'), filled(readFileSync(join(DOCS, 'performance.md'), 'utf8'), record))
+  for (const page of PAGES) {
+    writeFileSync(join(out, page), filled(readFileSync(join(DOCS, page), 'utf8'), record))
+  }
   writeFileSync(
     join(out === DOCS ? ROOT : out, 'README.md'),
     filled(readFileSync(join(ROOT, 'README.md'), 'utf8'), record),
@@ -71,7 +74,7 @@ async function report({ values, positionals }) {
     record = merged([record, part])
     write(record, out)
   })
-  console.log(`\nWritten: ${join(out, 'performance.md')}, its record and its plots.`)
+  console.log(`\nWritten: ${PAGES.map((page) => join(out, page)).join(', ')}, their record and their plots.`)
 }
 
 function requested() {

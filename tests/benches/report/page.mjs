@@ -1,5 +1,5 @@
 /**
- * Fills in the figures of docs/performance.md and of the README. All figures are between markers,
+ * Fills in the figures of the pages about performance and of the README. All figures are between markers,
  * and none is typed.
  */
 import { readmeFigures } from './readme.mjs'

@@ -1,7 +1,7 @@
-/** The tables of docs/performance.md, by the name of their marker. */
+/** The tables of docs/performance.md and docs/performance-figures.md, by the name of their marker. */
 
 import { median } from '../node/report.mjs'
-import { losses, missed } from './judgement.mjs'
+import { losses, missedTargets, targets } from './judgement.mjs'
 import { PARTS } from './record.mjs'
 import { summary } from './summary.mjs'
 import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
@@ -33,7 +33,8 @@ export function tables({ parts }) {
   const some = Object.keys(parts).length > 0
   made.set('summary', some ? summary(parts) : undefined)
   made.set('machine', some ? machines(parts) : undefined)
-  made.set('targets', some ? missed(parts) : undefined)
+  made.set('targets', some ? targets(parts) : undefined)
+  made.set('missed-targets', some ? missedTargets(parts) : undefined)
   made.set('losses', some ? losses(parts) : undefined)
   return made
 }

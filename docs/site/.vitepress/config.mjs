@@ -32,6 +32,13 @@ function focusablePlots(markdown) {
   })
 }
 
+/** The anchor of a heading on GitHub, which keeps the underscores of names. */
+const githubAnchor = (text) =>
+  text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+    .replace(/ /g, '-')
+
 export default defineConfig({
   title: 'tollgate',
   description: 'Exact, atomic rate limiting for Node.js, with an engine in Rust',
@@ -51,6 +58,8 @@ export default defineConfig({
   ignoreDeadLinks: [/^\/(api|playground)\//],
   markdown: {
     html: false,
+    // The anchors of GitHub, so that links work in both places.
+    anchor: { slugify: githubAnchor },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config(markdown) {
       plainEmptyHeads(markdown.renderer.rules)
@@ -99,6 +108,7 @@ export default defineConfig({
           page('Metrics', 'metrics'),
           page('Command line', 'command-line'),
           page('Testing your service', 'testing-your-service'),
+          page('Troubleshooting', 'troubleshooting'),
           page('Platforms', 'platforms'),
           page('WebAssembly', 'webassembly'),
         ],

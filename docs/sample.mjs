@@ -38,7 +38,10 @@ function sentencesOf(page, markdown) {
     return [...paragraph[0].matchAll(sentence)].map(({ 0: text, index }) => ({
       page,
       line: prose.slice(0, paragraph.index + index).split('\n').length,
-      text: text.trim().replace(/\s+/g, ' ').replace(/^(?:-|\d+\.) /, ''),
+      text: text
+        .trim()
+        .replace(/\s+/g, ' ')
+        .replace(/^(?:-|\d+\.) /, ''),
     }))
   })
 }

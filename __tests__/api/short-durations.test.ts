@@ -14,7 +14,9 @@ async function warned(program: string, module = 'index.js'): Promise<string[]> {
   const names = '{ gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingCounter, slidingLog, '
   const head = `const ${names} MemoryStore, RateLimiter } = require(${ROOT} + '/${module}');`
   const { stderr } = await promisify(execFile)('node', ['-e', `${head} (async () => { ${program} })()`])
-  return stderr.split('\n').filter((line) => line !== '' && !line.startsWith('(Use `node --trace-warnings'))
+  // Node.js prints the detail of a warning below it.
+  const text = stderr.replace(/^(\(node:.*)\nSee docs\/troubleshooting\.md#tollgate_short_duration$/gm, '$1')
+  return text.split('\n').filter((line) => line !== '' && !line.startsWith('(Use `node --trace-warnings'))
 }
 
 const line = (text: string) => expect.stringMatching(new RegExp(`^\\(node:\\d+\\) ${escaped(text)}$`))
@@ -112,5 +114,6 @@ test('on a platform without process the warning goes to the console', async () =
     gcra({ limit: 1, period: 60 })`
   expect(await warned(program, MODULES.at(-1))).toEqual([
     "(TOLLGATE_SHORT_DURATION) TollgateWarning: gcra: period is 60 milliseconds: write '60s' if seconds are meant, and '60ms' if not",
+    'See docs/troubleshooting.md#tollgate_short_duration',
   ])
 })

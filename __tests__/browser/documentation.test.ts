@@ -138,6 +138,7 @@ describe.each([
     '/choosing.html',
     '/algorithms.html',
     '/middleware.html',
+    '/middleware/nest.html',
     '/testing-your-service.html',
   ])(
     '%s fits its viewport, and has no accessibility violation',

@@ -1,4 +1,4 @@
-/** The modules of docs/middleware.md for Nest, unchanged, in apps over real sockets. */
+/** The modules of docs/middleware/nest.md, unchanged, in apps over real sockets. */
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo'
 import type { Type } from '@nestjs/common'
 import { GraphQLModule, Query, Resolver } from '@nestjs/graphql'
@@ -9,7 +9,7 @@ import { run } from './run.js'
 
 /** The module of the only block that has a text. */
 async function moduleWith(text: string): Promise<Type> {
-  const found = blocks.filter(({ page, code }) => page === 'docs/middleware.md' && code.includes(text))
+  const found = blocks.filter(({ page, code }) => page === 'docs/middleware/nest.md' && code.includes(text))
   expect(found).toHaveLength(1)
   const { exports } = await run<{ readonly AppModule: Type }>(found[0] as (typeof blocks)[number])
   return exports.AppModule

@@ -129,6 +129,12 @@ test('programs of these pages serve requests', () => {
     'docs/getting-started.md',
     'docs/llm-budgets.md',
     'docs/middleware.md',
+    'docs/middleware/express.md',
+    'docs/middleware/fastify.md',
+    'docs/middleware/fetch.md',
+    'docs/middleware/headers.md',
+    'docs/middleware/keys.md',
+    'docs/middleware/refusals.md',
     'docs/migrating.md',
   ])
 })

@@ -1,4 +1,4 @@
-/** The keys of docs/middleware.md, for requests that lack what the keys are made from. */
+/** The keys of docs/middleware/, for requests that lack what the keys are made from. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'

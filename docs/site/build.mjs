@@ -38,6 +38,7 @@ const PAGES = new Map([
   ['.github/SECURITY.md', 'security.md'],
   ...['tests/benches', 'tests/chaos', 'examples'].map((folder) => [`${folder}/README.md`, `${basename(folder)}.md`]),
   ...pagesIn('docs', ''),
+  ...pagesIn('docs/middleware', 'middleware/'),
   ...pagesIn('docs/design', 'design/'),
 ])
 

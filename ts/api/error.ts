@@ -1,7 +1,8 @@
 import type { Decision } from './decision.js'
 
 /**
- * The kind of a failure, as a stable name:
+ * The kind of a failure, as a stable name. `docs/troubleshooting.md` has the causes and the fix of each, under its name,
+ * as in `docs/troubleshooting.md#store_timeout`:
  *
  * - `INVALID_POLICY`: a policy's numbers or names are not valid.
  * - `INVALID_OPTION`: another option is unknown or has a value that is not valid.
@@ -74,7 +75,7 @@ const BRAND = Symbol.for('tollgate.error')
 export class TollgateError extends Error {
   override readonly name: 'TollgateError' | 'AbortError'
 
-  /** The kind of the failure, as a stable name. */
+  /** The kind of the failure, as a stable name: see {@link TollgateErrorCode}. */
   readonly code: TollgateErrorCode
 
   /** Whether units were charged, by `takeMany` for any key; `'unknown'` if the store's answer was lost. */

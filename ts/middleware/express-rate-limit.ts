@@ -14,7 +14,7 @@ import { sharedStore } from '../backends/redis/shared-stores.js'
 import { microsOf, withoutWarnings } from '../input/duration.js'
 import { isTooLong, Keys } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, prefixOf } from '../input/options.js'
-import { Warnings } from '../platform/warning.js'
+import { reasonOf, Warnings, warn } from '../platform/warning.js'
 import { fixedWindow } from '../policies/fixed-window.js'
 import { policySetOf } from '../policies/policy-set.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
@@ -177,7 +177,7 @@ export class TollgateStore {
     } catch (error) {
       if (!this.#hasWarned) {
         this.#hasWarned = true
-        process.emitWarning(`a hit was not taken back: ${(error as Error).message}`, { code: 'TOLLGATE_DECREMENT' })
+        warn('TOLLGATE_DECREMENT', `a hit was not taken back: ${reasonOf(error)}`)
       }
     }
   }

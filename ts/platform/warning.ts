@@ -24,10 +24,15 @@ export type WarningCode =
   | 'TOLLGATE_SHORT_DURATION'
   /** The store of a limiter is given as `undefined`, so each process counts alone. */
   | 'TOLLGATE_UNDEFINED_STORE'
+  /** A hit of express-rate-limit could not be taken back. */
+  | 'TOLLGATE_DECREMENT'
 
 /** The part of Node's `process` that is used. Other platforms may not have it. */
 interface WarningEmitter {
-  emitWarning?(message: string, options: { readonly type: string; readonly code: string }): void
+  emitWarning?(
+    message: string,
+    options: { readonly type: string; readonly code: string; readonly detail: string },
+  ): void
 }
 
 export class Warnings {
@@ -43,13 +48,19 @@ export class Warnings {
       return
     }
     this.#emitted.add(subject)
-    const { process } = globalThis as { readonly process?: WarningEmitter }
-    if (typeof process?.emitWarning === 'function') {
-      process.emitWarning(message, { type: 'TollgateWarning', code })
-    } else {
-      // biome-ignore lint/suspicious/noConsole: platforms without `process` have no other place for a warning.
-      globalThis.console?.warn(`(${code}) TollgateWarning: ${message}`)
-    }
+    warn(code, message)
+  }
+}
+
+/** Emits a warning. Its detail, which Node.js prints on a line of its own, names the page with the cause and the fix. */
+export function warn(code: WarningCode, message: string): void {
+  const detail = `See docs/troubleshooting.md#${code.toLowerCase()}`
+  const { process } = globalThis as { readonly process?: WarningEmitter }
+  if (typeof process?.emitWarning === 'function') {
+    process.emitWarning(message, { type: 'TollgateWarning', code, detail })
+  } else {
+    // biome-ignore lint/suspicious/noConsole: platforms without `process` have no other place for a warning.
+    globalThis.console?.warn(`(${code}) TollgateWarning: ${message}\n${detail}`)
   }
 }
 

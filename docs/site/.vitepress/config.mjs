@@ -32,6 +32,13 @@ function focusablePlots(markdown) {
   })
 }
 
+/** The anchor of a heading on GitHub, which keeps the underscores of names. */
+const githubAnchor = (text) =>
+  text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+    .replace(/ /g, '-')
+
 export default defineConfig({
   title: 'tollgate',
   description: 'Exact, atomic rate limiting for Node.js, with an engine in Rust',
@@ -51,6 +58,8 @@ export default defineConfig({
   ignoreDeadLinks: [/^\/(api|playground)\//],
   markdown: {
     html: false,
+    // The anchors of GitHub, so that links work in both places.
+    anchor: { slugify: githubAnchor },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config(markdown) {
       plainEmptyHeads(markdown.renderer.rules)
@@ -63,56 +72,71 @@ export default defineConfig({
     nav: [page('Guide', 'getting-started'), linked('API', 'api'), linked('Playground', 'playground')],
     sidebar: [
       {
-        text: 'Begin',
+        text: 'Tutorial',
+        items: [page('Why tollgate', 'start'), page('Getting started', 'getting-started'), page('All pages', '')],
+      },
+      {
+        text: 'Recipes',
         items: [
-          page('Why tollgate', 'start'),
-          page('Getting started', 'getting-started'),
           page('Choosing', 'choosing'),
-          page('All pages by task', ''),
+          page('Behind a proxy', 'behind-a-proxy'),
+          page('Express', 'middleware/express'),
+          page('Fastify', 'middleware/fastify'),
+          page('Hono, Web and Next.js', 'middleware/fetch'),
+          page('Nest', 'middleware/nest'),
+          page('tRPC', 'middleware/trpc'),
+          page('GraphQL', 'middleware/graphql'),
+          page('Socket.IO', 'middleware/socket-io'),
+          page('Several limits', 'several-limits'),
+          page('Tiers and changing limits', 'changing-limits'),
+          page('LLM budgets', 'llm-budgets'),
+          page('Outgoing calls', 'client'),
+          page('Calls that may be repeated', 'repeated-calls'),
+          page('Redis by service', 'hosting'),
+          page('Bundlers', 'bundlers'),
+          page('Testing your service', 'testing-your-service'),
+          page('Shutdown', 'shutdown'),
+          page('Migrating', 'migrating'),
+          page('Troubleshooting', 'troubleshooting'),
+          page('Questions', 'questions'),
           page('Examples', 'examples'),
         ],
       },
       {
-        text: 'Limit',
+        text: 'Reference',
         items: [
           page('Algorithms', 'algorithms'),
           page('Middleware', 'middleware'),
+          page('Options of the middleware', 'middleware/options'),
+          page('Keys of requests', 'middleware/keys'),
+          page('Response headers', 'middleware/headers'),
+          page('Refusals', 'middleware/refusals'),
           page('Operations', 'operations'),
           page('Reservations', 'reservations'),
           page('Permits', 'permits'),
-          page('Calls that may be repeated', 'repeated-calls'),
-          page('Several limits', 'several-limits'),
-          page('Tiers and changing limits', 'changing-limits'),
-          page('LLM budgets', 'llm-budgets'),
           page('Estimates', 'estimates'),
-          page('Outgoing calls', 'client'),
-        ],
-      },
-      {
-        text: 'Run',
-        items: [
           page('Redis', 'redis'),
-          page('Failure modes', 'failure-modes'),
-          page('Local decisions', 'local-decisions'),
           page('The embedded store', 'embedded-store'),
-          page('Shutdown', 'shutdown'),
+          page('Local decisions', 'local-decisions'),
+          page('WebAssembly', 'webassembly'),
           page('Metrics', 'metrics'),
           page('Command line', 'command-line'),
-          page('Testing your service', 'testing-your-service'),
+          page('Failure modes', 'failure-modes'),
+          page('Mistakes', 'mistakes'),
           page('Platforms', 'platforms'),
-          page('WebAssembly', 'webassembly'),
+          page('Servers', 'servers'),
+          page('Changelog', 'changelog'),
         ],
       },
       {
-        text: 'Know',
+        text: 'Reasons',
         items: [
           page('Promises', 'promises'),
           page('Performance', 'performance'),
           page('All figures', 'performance-figures'),
-          page('Migrating', 'migrating'),
           page('How it is tested', 'testing'),
           page('Design', 'design/'),
-          page('Changelog', 'changelog'),
+          page('Architecture', 'architecture'),
         ],
       },
     ],

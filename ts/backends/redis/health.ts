@@ -22,7 +22,8 @@ export interface StoreEvents {
     readonly version: string
   }
   /**
-   * A condition that works but should be corrected; `code` tells which:
+   * A condition that works but should be corrected; `code` tells which (`docs/troubleshooting.md#events-of-a-store` has
+   * the fixes):
    *
    * - `EVICTING`: the server's `maxmemory-policy` allows it to evict keys, which loses their counts. Set it to
    *   `noeviction`.

@@ -162,6 +162,7 @@ describe.each([
 
 test.each([
   '/start.html',
+  '/architecture.html',
   '/algorithms.html',
   '/choosing.html',
   '/local-decisions.html',
@@ -178,7 +179,7 @@ test.each([
     expect(plots.length).toBeGreaterThan(0)
     for (const { src, scale } of plots) {
       const texts = src.endsWith('.png') ? `font-size:${PNG_TEXT}px` : await (await fetch(src)).text()
-      const sizes = [...texts.matchAll(/font-size:(\d+)px/g)].map(([, size]) => scale * Number(size))
+      const sizes = [...texts.matchAll(/font(?:-size)?:(\d+)px/g)].map(([, size]) => scale * Number(size))
       expect(Math.min(...sizes)).toBeGreaterThanOrEqual(10)
     }
   })

@@ -49,5 +49,5 @@ test('each link of a way is on the page before it, and its heading exists', () =
 test('a link that does not exist is found', () => {
   expect(missing(['docs/absent.md'])).toEqual(['docs/absent.md'])
   expect(missing(['docs/redis.md', 'docs/redis.md#absent'])).toEqual(['docs/redis.md#absent'])
-  expect(missing(['docs/redis.md', 'docs/choosing.md#which-number'])).toEqual(['docs/choosing.md#which-number'])
+  expect(missing(['docs/redis.md', 'docs/choosing.md#which-limit'])).toEqual(['docs/choosing.md#which-limit'])
 })

@@ -37,6 +37,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
+      'ai-sdk/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',

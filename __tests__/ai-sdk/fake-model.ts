@@ -1,5 +1,6 @@
 /** Calls of a model as the AI SDK makes them, without the SDK. */
-import { type ModelRateLimitOptions, rateLimit } from '../../ts/ai-sdk/index.js'
+import { ReadableStream } from 'node:stream/web'
+import { rateLimit } from '../../ts/ai-sdk/index.js'
 import { MemoryStore, type Policies, type Policy, RateLimiter } from '../../ts/index.js'
 import { TestClock } from '../../ts/testing/index.js'
 import { anything } from '../failure.js'
@@ -28,10 +29,7 @@ export function providerError(statusCode: number, responseHeaders: { readonly [n
 }
 
 /** A limiter with a middleware, on one clock. Calls reserve 10 tokens of input, and 90 of output. */
-export function setUp(
-  policies: Policy | Policies,
-  options: Partial<ModelRateLimitOptions<string, never, never>> & { readonly [name: string]: unknown } = {},
-) {
+export function setUp(policies: Policy | Policies, options: { readonly [name: string]: unknown } = {}) {
   const clock = new TestClock()
   const limiter = new RateLimiter(policies, { store: new MemoryStore({ clock }) })
   const estimate = () => ({ inputTokens: 10, outputTokens: 90 })

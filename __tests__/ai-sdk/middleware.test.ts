@@ -1,5 +1,5 @@
 /** The middleware for the AI SDK, without the SDK: charges, refusals, waits, ends of streams, pauses and failures. */
-import { type ModelCharge, rateLimit } from '../../ts/ai-sdk/index.js'
+import { type ModelCall, type ModelCharge, rateLimit, type TokenUsage } from '../../ts/ai-sdk/index.js'
 import { UsageEstimator } from '../../ts/estimate/index.js'
 import {
   calendarWindow,
@@ -49,10 +49,10 @@ describe('a call', () => {
   test('counts the meters that have a known name, and money by costOf', async () => {
     const names = ['requests', 'inputTokens', 'outputTokens', 'cachedInputTokens', 'cacheWriteTokens', 'microCents']
     const limits = names.map((meter) => [meter, fixedWindow({ limit: 1_000_000, window: '1h', meter })] as const)
-    const costOf = ({ inputTokens, outputTokens, cachedInputTokens }: { readonly [name: string]: number }) => ({
-      microCents: 3 * ((inputTokens as number) - (cachedInputTokens as number)) + 15 * (outputTokens as number),
+    const costOf = ({ inputTokens, outputTokens, cachedInputTokens }: TokenUsage) => ({
+      microCents: 3 * (inputTokens - cachedInputTokens) + 15 * outputTokens,
     })
-    const { generate, usedBy } = setUp(Object.fromEntries(limits), { costOf: anything(costOf) })
+    const { generate, usedBy } = setUp(Object.fromEntries(limits), { costOf })
     await generate(async () => {
       expect(await usedBy()).toMatchObject({ requests: 1, inputTokens: 10, outputTokens: 90, microCents: 1_380 })
       return answer(usageOf(1_000, 20, { cacheRead: 800, cacheWrite: 50 }))
@@ -72,8 +72,8 @@ describe('a call', () => {
     const calls = setUp(plain)
     await calls.generate(() => answer(usageOf(10, 20)))
     expect(await calls.usedBy()).toEqual({ default: 1 })
-    const costOf = (used: { inputTokens: number; outputTokens: number }) => used.inputTokens + used.outputTokens
-    const counted = setUp(plain, { costOf: anything(costOf) })
+    const costOf = (used: TokenUsage) => used.inputTokens + used.outputTokens
+    const counted = setUp(plain, { costOf })
     await counted.generate(() => answer(usageOf(10, 20)))
     expect(await counted.usedBy()).toEqual({ default: 30 })
   })
@@ -89,7 +89,7 @@ describe('a call', () => {
   })
 
   test('has its key and tier from the call, or from functions', async () => {
-    const { generate, usedBy } = setUp({ tokens }, { key: anything(async ({ modelId }: never) => `of ${modelId}`) })
+    const { generate, usedBy } = setUp({ tokens }, { key: async ({ modelId }: ModelCall) => `of ${modelId}` })
     await generate(() => answer(usageOf(1, 1)))
     expect(await usedBy('of model:large')).toEqual({ tokens: 2 })
     await generate(() => answer(usageOf(1, 2)), { providerOptions: { tollgate: { key: 'b' } } })
@@ -232,7 +232,10 @@ describe('a stream', () => {
     ['nothing', 0, 0],
   ] as const)('that its consumer cancels is charged by onAbort: %s', async (onAbort, short, long) => {
     const charges: ModelCharge[] = []
-    const { stream, usedBy, clock } = setUp({ tokens }, { onAbort, onCharged: (charge) => charges.push(charge) })
+    const { stream, usedBy, clock } = setUp(
+      { tokens },
+      { onAbort, onCharged: (charge: ModelCharge) => charges.push(charge) },
+    )
     for (const [length, used] of [
       [3, short],
       [600, short + long],
@@ -364,7 +367,10 @@ describe('a failing store', () => {
     const { policies, tiers } = limiter
     const reserve = (...call: [string, never]) => limiter.reserve(...call)
     const own = { policies, tiers, reserve, block: down, ...methods }
-    return { ...setUp({ tokens }, { limiter: anything(own), onCharged: (one) => charges.push(one) }), charges }
+    return {
+      ...setUp({ tokens }, { limiter: anything(own), onCharged: (one: ModelCharge) => charges.push(one) }),
+      charges,
+    }
   }
   const down = () => Promise.reject(new TollgateError('STORE_UNAVAILABLE', 'the store is down'))
 
@@ -417,7 +423,7 @@ describe('a failing store', () => {
 
   test('keeps the estimate if costOf fails at the end, and the answer is not lost', async () => {
     const costOf = jest.fn().mockReturnValueOnce({}).mockReturnValueOnce({ tokens: 1.5 })
-    const { generate, usedBy } = setUp({ tokens }, { costOf: anything(costOf) })
+    const { generate, usedBy } = setUp({ tokens }, { costOf })
     const warned = await warningsOf(() => generate(() => answer(usageOf(1, 1))))
     expect(warned.map(({ code }) => code)).toEqual(['TOLLGATE_USAGE_NOT_CHARGED'])
     expect(await usedBy()).toEqual({ tokens: 100 })
@@ -452,7 +458,7 @@ describe('options', () => {
   })
 
   test('the result of estimate is checked', async () => {
-    const { generate } = setUp({ tokens }, { estimate: anything(() => ({ outputTokens: 1.5 })) })
+    const { generate } = setUp({ tokens }, { estimate: () => ({ outputTokens: 1.5 }) })
     await expect(generate(jest.fn())).rejects.toMatchObject({
       code: 'INVALID_OPTION',
       message: 'the result of estimate: outputTokens must be a whole number from 0 to 2^53 - 1, got 1.5',

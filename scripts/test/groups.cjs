@@ -214,7 +214,7 @@ const GROUPS = [
   {
     name: 'docs',
     title: 'the code and claims of the pages, programs before and after migrating, the examples, the demo',
-    packages: ['__tests__/docs', 'docs'],
+    packages: ['__tests__/docs', '__tests__/integrations', 'docs'],
     system: ['ensure-redis'],
     typed: ['__tests__/docs'],
     wasm: true,

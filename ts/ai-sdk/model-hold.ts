@@ -23,7 +23,7 @@ const FIRST_RETRY_MS = 1_000
 /** The failures after which a settlement is tried again. */
 const TRANSIENT = new Set(['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED'])
 
-type Ending = Pick<ModelCharge, 'outcome' | 'isReported' | 'tokens'>
+type CallEnding = Pick<ModelCharge, 'outcome' | 'isReported' | 'tokens'>
 
 /** The reservation of a call of a model, which is settled once. Its methods do not reject. */
 export class ModelHold {
@@ -113,12 +113,12 @@ export class ModelHold {
       : { ...this.#estimate, outputTokens: by === 'streamed' ? tokens : Math.max(tokens, outputTokens) }
   }
 
-  #settle(ending: Ending): Promise<ModelCharge> {
+  #settle(ending: CallEnding): Promise<ModelCharge> {
     this.#charge ??= this.#settleOnce(ending)
     return this.#charge
   }
 
-  async #settleOnce(ending: Ending): Promise<ModelCharge> {
+  async #settleOnce(ending: CallEnding): Promise<ModelCharge> {
     this.#endRenewals()
     this.#unlink()
     const { estimate } = this.#options
@@ -134,7 +134,7 @@ export class ModelHold {
     return charge
   }
 
-  async #send(ending: Ending): Promise<ModelCharge> {
+  async #send(ending: CallEnding): Promise<ModelCharge> {
     const shared = { call: this.#call, ...ending, estimated: this.#estimated }
     try {
       return { ...shared, settlement: await this.#commit(ending.tokens), error: undefined }
@@ -155,7 +155,7 @@ export class ModelHold {
   }
 
   /** Only the first settlement has an effect, so that one with an unknown outcome may be repeated. */
-  #sendLater(ending: Ending, retry: number): void {
+  #sendLater(ending: CallEnding, retry: number): void {
     const { time } = this.#options
     const run = async () => {
       const charge = await this.#send(ending)

@@ -25,8 +25,7 @@ export interface ModelLimiter<K = string, T extends string = never, C = number> 
 }
 
 /**
- * The parameters of a call of a model: the part of the SDK's `LanguageModelV4CallOptions` (or `V3`) that is read. The
- * object has the others, too.
+ * The parameters of a call of a model: those that are read. The object has all that the SDK passes to models.
  */
 export interface ModelCallParams {
   /** The messages. */

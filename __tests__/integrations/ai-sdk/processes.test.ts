@@ -20,6 +20,14 @@ interface Line {
   readonly tokens?: number
 }
 
+const started: { kill(signal: 'SIGKILL'): boolean }[] = []
+
+afterEach(() => {
+  for (const program of started.splice(0)) {
+    program.kill('SIGKILL')
+  }
+})
+
 test('each call is charged once: the calls that were settled, and the estimates of those that were not', async () => {
   await using server = await RedisServer.start({ hasOwnClock: true })
   const provider = await Provider.start()
@@ -28,13 +36,18 @@ test('each call is charged once: the calls that were settled, and the estimates 
     const program = startProgram(join(__dirname, 'process.mjs'), JSON.stringify(options))
     const lines: Line[] = []
     const reader = createInterface(program.stdout).on('line', (line) => lines.push(JSON.parse(line)))
-    return { program, lines, reader, closed: once(reader, 'close') }
+    started.push(program)
+    const has = async (count: number, is: (line: Line) => unknown) => {
+      while (lines.filter(is).length < count) {
+        await once(reader, 'line')
+      }
+    }
+    return { program, lines, has, closed: once(reader, 'close') }
   }
   const victim = start('victim')
+  await victim.has(8, ({ begun }) => begun)
   const others = [start('first'), start('second')]
-  while (victim.lines.filter(({ begun }) => begun).length < 8) {
-    await once(victim.reader, 'line')
-  }
+  await Promise.all(others.map((other) => other.has(5, ({ outcome }) => outcome)))
   victim.program.kill('SIGKILL')
   await Promise.all([victim, ...others].map(({ closed }) => closed))
   await provider.stop()

@@ -193,7 +193,9 @@ const scenarios = {
     const model = wrapLanguageModel({ model: modelOf(version, url), middleware })
     const calls = Promise.all([1, 2, 3].map(() => generateText({ model, prompt: prompt({}), maxRetries: 0 })))
     let isDone = false
-    calls.then(() => (isDone = true))
+    void calls.then(() => {
+      isDone = true
+    })
     await until(() => clock.advance('1s').then(() => isDone))
     return { texts: (await calls).map(({ text }) => text), timers: clock.timerCount }
   },

@@ -84,6 +84,7 @@ export default defineConfig({
           page('Several limits', 'several-limits'),
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
+          page('The AI SDK', 'ai-sdk'),
           page('Estimates', 'estimates'),
           page('Outgoing calls', 'client'),
         ],

@@ -25,7 +25,10 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [name, [join(__dirname, '../integrations/node_modules', name)]]),
+    ['ai', '@ai-sdk/*'].map((name) => [
+      name,
+      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
+    ]),
   ),
   noEmit: true,
 }

@@ -1,6 +1,7 @@
 /** A surplus argument is an error: the caller meant it to have an effect. */
 
 import { parse } from 'graphql'
+import * as aiSdk from '../../ts/ai-sdk/index.js'
 import * as client from '../../ts/client/index.js'
 import * as estimate from '../../ts/estimate/index.js'
 import * as headers from '../../ts/headers/index.js'
@@ -61,6 +62,7 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
       'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
     },
   ],
+  ['tollgate/ai-sdk', aiSdk, { rateLimit }],
   [
     'tollgate/estimate',
     estimate,

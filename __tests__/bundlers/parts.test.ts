@@ -18,6 +18,7 @@ const PARTS = {
   redis: ['RedisStore', 'BatchedStore', 'Batcher', 'RedisBackend', 'ClientFlushTransport', 'PolicyRegistry'],
   updates: ['Watch', 'watchPolicies'],
   client: ['OutgoingClient', 'WaitingCalls', 'RetryBudget'],
+  models: ['ModelHold', 'chargedStream'],
   estimate: ['UsageEstimator', 'RecentUsage'],
   headers: ['rateLimitHeaders'],
   fetch: ['withRateLimit'],
@@ -34,6 +35,7 @@ const PROGRAMS: readonly (readonly [entry: string, names: readonly string[], par
   ['headers', ['rateLimitHeaders'], ['headers']],
   ['fetch', ['withRateLimit'], ['fetch']],
   ['client', ['OutgoingClient'], ['client']],
+  ['ai-sdk', ['rateLimit'], ['models']],
 ]
 
 let release: Release

@@ -23,6 +23,13 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
+  // The packages of the SDK are in the folder of the tests that use them.
+  paths: Object.fromEntries(
+    ['ai', '@ai-sdk/*'].map((name) => [
+      name,
+      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
+    ]),
+  ),
   noEmit: true,
 }
 

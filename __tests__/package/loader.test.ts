@@ -79,7 +79,16 @@ describe('without the platform package', () => {
 
   test('entry points without the addon work', async () => {
     const answers = await jsonOutput(bare, 'frameworkless.mjs')
-    expect(Object.keys(answers)).toEqual(['estimate', 'express', 'fastify', 'fetch', 'headers', 'hono', 'koa'])
+    expect(Object.keys(answers)).toEqual([
+      'ai-sdk',
+      'estimate',
+      'express',
+      'fastify',
+      'fetch',
+      'headers',
+      'hono',
+      'koa',
+    ])
     link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
     await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
     await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(

@@ -140,7 +140,7 @@ const FOREIGN = new Set([
   ...['ARCHITECTURE', 'TZDIR', 'mach_continuous_time', 'UV_POLL', 'UV_READABLE'],
   ...['Align', 'CL', 'THROTTLE', 'CLIENT', 'ID', 'MeterProvider'],
   ...['UsersController', '__typename', '_setTimeout', 'connect_error', 'edges', 'useFakeTimers'],
-  ...['originalError', 'preHandler', 'DecompressionStream'],
+  ...['originalError', 'preHandler', 'DecompressionStream', 'APICallError', 'wrapLanguageModel'],
 ])
 
 test('every name in backticks in a comment is in the code', () => {

@@ -37,6 +37,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
+      'ai-sdk/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
@@ -213,7 +214,7 @@ const GROUPS = [
   {
     name: 'docs',
     title: 'the code and claims of the pages, programs before and after migrating, the examples, the demo',
-    packages: ['__tests__/docs', 'docs'],
+    packages: ['__tests__/docs', '__tests__/integrations', 'docs'],
     system: ['ensure-redis'],
     typed: ['__tests__/docs'],
     wasm: true,

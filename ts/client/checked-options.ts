@@ -3,9 +3,7 @@ import { signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
 import { millisOfOption, wholeMillis } from '../input/duration.js'
 import { invalid, oneOf, optionalFunction, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
-import type { TimerClock } from '../platform/timer-clock.js'
-import { timers } from '../platform/timers.js'
-import { fakeableTime, realTime, timeOf, type WaitingTime } from '../platform/waiting-time.js'
+import { waitingTimeOf } from '../platform/waiting-time.js'
 import { meterSetOf } from '../policies/meter.js'
 import type { Policy } from '../policies/policy.js'
 import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
@@ -54,7 +52,7 @@ export function clientOptionsOf(value: unknown) {
     holdsBodies: oneOf('INVALID_OPTION', 'holdUntil', holdUntil, ['body', 'headers']) === 'body',
     /** `undefined`: the platform's function. */
     fetch: optionalFunction<(input: unknown, init: unknown) => Promise<unknown>>('fetch', options.fetch),
-    time: clientTimeOf(clockOf('clock', clock)),
+    time: waitingTimeOf(clockOf('clock', clock)),
   }
 }
 
@@ -68,13 +66,6 @@ function ageingOf(value: unknown): number {
 
 function timeoutOf(value: unknown): number | undefined {
   return value === undefined ? undefined : wholeMillis('attemptTimeout', value, 1, MAX_MS)
-}
-
-function clientTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
-  if (clock === undefined) {
-    return realTime(timers.now)
-  }
-  return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
 }
 
 function isLimiter(value: unknown): value is ClientLimiter<unknown, string, string, TurnCost> {

@@ -49,3 +49,11 @@ export function fakeableTime(now: () => number = () => Date.now()): WaitingTime 
     epochMs: () => Date.now(),
   }
 }
+
+/** The time by a clock of the user; by default the real time. */
+export function waitingTimeOf(clock: TimerClock | (() => number) | undefined): WaitingTime {
+  if (clock === undefined) {
+    return realTime(timers.now)
+  }
+  return typeof clock === 'function' ? fakeableTime(clock) : timeOf(clock)
+}

@@ -26,6 +26,10 @@ export type WarningCode =
   | 'TOLLGATE_UNDEFINED_STORE'
   /** A hit of express-rate-limit could not be taken back. */
   | 'TOLLGATE_DECREMENT'
+  /** The usage of a call of a language model could not be charged. */
+  | 'TOLLGATE_USAGE_NOT_CHARGED'
+  /** The pause that a provider of language models asks for could not be stored. */
+  | 'TOLLGATE_PAUSE_NOT_STORED'
 
 /** The part of Node's `process` that is used. Other platforms may not have it. */
 interface WarningEmitter {

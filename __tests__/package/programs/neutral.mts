@@ -1,5 +1,6 @@
 // A strict TypeScript program of the modules that run on any platform, without types of Node or of the web.
 import { gcra, MemoryStore, RateLimiter as Native } from 'tollgate'
+import { type ModelRateLimitOptions, rateLimit } from 'tollgate/ai-sdk'
 import { OutgoingClient } from 'tollgate/client'
 import { type EstimateOptions, UsageEstimator, type UsageEstimatorOptions } from 'tollgate/estimate'
 import { type HeaderForm, rateLimitHeaders } from 'tollgate/headers'
@@ -10,6 +11,9 @@ const clock = new TestClock()
 const native = new Native(gcra({ limit: 10, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
 export const client = new OutgoingClient({ limiter: native, key: 'a', clock })
 export const overClient = (given: RedisClient) => RedisStore.from(given)
+
+const budget: ModelRateLimitOptions = { limiter: native, key: ({ modelId }) => modelId, clock }
+export const models = rateLimit(budget)
 
 const options: UsageEstimatorOptions = { quantile: 0.99 }
 const bounds: EstimateOptions = { known: 100, atMost: native.policies.default.burst }

@@ -90,6 +90,7 @@ export default defineConfig({
           page('Several limits', 'several-limits'),
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
+          page('The AI SDK', 'ai-sdk'),
           page('Outgoing calls', 'client'),
           page('Calls that may be repeated', 'repeated-calls'),
           page('Redis by service', 'hosting'),

@@ -200,7 +200,7 @@ const GROUPS = [
     system: ['ensure-redis'],
     typed: ['__tests__/integrations'],
     wasm: true,
-    tests: ['integrations/*', 'integrations/*/*'],
+    tests: ['integrations/*/*'],
   },
   {
     name: 'browser',

@@ -32,6 +32,12 @@ const FILES = [
   'rate-limiter-flexible-ioredis-insured',
   'rate-limiter-flexible-node-redis',
   'rate-limiter-flexible-node-redis-insured',
+  'express-rate-limit',
+  'fastify-rate-limit',
+  'nestjs-throttler',
+  'upstash-ratelimit',
+  'bottleneck',
+  'hono-rate-limiter',
 ]
 
 /** @returns {Promise<(Contender & { file: string })[]>} */

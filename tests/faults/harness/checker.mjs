@@ -8,6 +8,7 @@
  * @property {number} start In milliseconds, of the clock that all processes share.
  * @property {number} [end] Missing if the call was never answered.
  * @property {'allowed' | 'refused' | 'failed'} [outcome]
+ * @property {number} [starvedMs] For how long a busy machine kept its process from running meanwhile.
  *
  * @typedef {object} Facts
  * @property {number} limit Units that a key may take in each window.
@@ -17,7 +18,7 @@
  * run did not use all of them.
  */
 
-/** A call counts as unanswered after this time: five seconds, and the delays of a busy machine. */
+/** A call counts as unanswered after this time: five seconds, and a margin for timers that fire late. */
 export const PATIENCE_MS = 5_250
 
 /**
@@ -96,8 +97,8 @@ function isAnswered({ outcome }) {
   return outcome === 'allowed' || outcome === 'refused'
 }
 
-function isUnanswered({ start, end }) {
-  return end === undefined || end - start > PATIENCE_MS
+function isUnanswered({ start, end, starvedMs = 0 }) {
+  return end === undefined || end - start - starvedMs > PATIENCE_MS
 }
 
 function unitsOf(calls) {

@@ -17,7 +17,10 @@ export function requesting(port) {
     async take(key) {
       const status = await new Promise((resolve, reject) => {
         get({ port, host: '127.0.0.1', agent, headers: { [KEY]: key } }, (response) => {
-          response.resume().on('end', () => resolve(response.statusCode)).on('error', reject)
+          response
+            .resume()
+            .on('end', () => resolve(response.statusCode))
+            .on('error', reject)
         }).on('error', reject)
       })
       if (status !== 200 && status !== 429) throw new Error(`status ${status}`)

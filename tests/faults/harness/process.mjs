@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PATIENCE_MS } from './checker.mjs'
 import { now } from './clock.mjs'
+import { starved } from './starvation.mjs'
 
 const { name, options } = JSON.parse(process.argv[2])
 const { contender } = await import(`../contenders/${name}.mjs`)
@@ -23,7 +24,7 @@ process.on('uncaughtException', (error) => failedWith(`uncaught: ${error?.messag
 const opened = await contender.open(options)
 
 async function call(key, cost = 1) {
-  const entry = { key, cost, start: now() }
+  const entry = { key, cost, start: now(), starvedMs: -starved() }
   log.push(entry)
   try {
     const { allowed } = await opened.take(key, cost)
@@ -33,7 +34,7 @@ async function call(key, cost = 1) {
     failedWith(error)
   }
   entry.end = now()
-  return entry
+  entry.starvedMs += starved()
 }
 
 const JOBS = {
@@ -73,7 +74,7 @@ const JOBS = {
 
   hold: ({ key }) => opened.hold(key),
 
-  log: () => ({ log, errors }),
+  log: () => ({ log, errors, starvedMs: starved() }),
 }
 
 process.on('message', async ({ id, job, ...words }) => {

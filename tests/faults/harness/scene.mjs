@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { figures } from './checker.mjs'
 import { now } from './clock.mjs'
 import { FakeTime, newFolder, RedisServer, removeFolder } from './servers.mjs'
+import { starved } from './starvation.mjs'
 import { UpstashRest } from './upstash-rest.mjs'
 
 const PROGRAM = fileURLToPath(new URL('./process.mjs', import.meta.url))
@@ -128,7 +129,12 @@ export async function scene(contender, setting, run) {
     const remaining = await drained(callers, limit, facts.drains ?? [])
     const told = await Promise.all(callers.map((caller) => caller.ask('log')))
     const calls = told.flatMap(({ log }) => log)
-    return { ...figures(calls, { limit, ...facts, remaining }), errors: merged(told.map(({ errors }) => errors)) }
+    return {
+      ...figures(calls, { limit, ...facts, remaining }),
+      errors: merged(told.map(({ errors }) => errors)),
+      starved: told.map(({ starvedMs }) => Math.round(starvedMs)),
+      ctrl: Math.round(starved()),
+    }
   } finally {
     for (const close of closing.reverse()) await close()
   }

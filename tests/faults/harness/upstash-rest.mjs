@@ -37,7 +37,10 @@ export class UpstashRest {
   }
 
   #listen() {
-    this.#server ??= createServer((request, response) => this.#serve(request, response)).listen(this.port, '127.0.0.1')
+    if (this.#server !== undefined) return
+    this.#server = createServer((request, response) => this.#serve(request, response))
+    // The usual backlog drops connections if 1,000 begin at once.
+    this.#server.listen({ port: this.port, host: '127.0.0.1', backlog: 4_096 })
   }
 
   #refuse() {

@@ -120,9 +120,10 @@ const GROUPS = [
   },
   {
     name: 'chaos',
-    title: 'the measurements of the chaos tests and of the soak, and their documents',
+    title: 'the measurements of the chaos tests, of the soak and of the fault report, and their documents',
+    packages: ['tests/faults'],
     system: ['ensure-redis'],
-    tests: ['chaos/*'],
+    tests: ['chaos/*', 'faults/*'],
   },
   {
     name: 'wasm',

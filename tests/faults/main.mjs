@@ -1,37 +1,78 @@
 /**
- * `npm run report:faults`: the same faults for tollgate and its peers, over a real Redis.
- * docs/fault-report.md describes the scenarios and the figures. Each file of contenders/ names the
- * documentation that its configuration follows.
+ * `npm run report:faults`: the same load, faults and checker for tollgate and its peers, over a real Redis.
+ * docs/fault-report.md describes the scenarios and the figures. The head comment of each file of
+ * contenders/ names the documentation that its configuration follows.
  */
 import { parseArgs } from 'node:util'
-import { contenders } from './contenders/all.mjs'
-import { SCENARIOS } from './scenarios/all.mjs'
+import { merged, read, write } from './report/record.mjs'
 
 const USAGE = `Usage: npm run report:faults -- [options]
+
+Runs all contenders through all scenarios, and writes fault-report.json, its page and its plot.
+With --only or --fault it runs a part, and prints its figures.
 
 Options:
   --only NAME    only this contender; repeatable
   --fault NAME   only this scenario; repeatable
+  --write        also adds a part to the record
+  --render       runs nothing; makes page and plot of the record
+  --out DIR      the folder to write to, in place of docs/
   --list         prints the names
   --help         prints this`
 
 const OPTIONS = {
   only: { type: 'string', multiple: true, default: [] },
   fault: { type: 'string', multiple: true, default: [] },
+  write: { type: 'boolean', default: false },
+  render: { type: 'boolean', default: false },
+  out: { type: 'string' },
   list: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 }
 
-async function main() {
-  const { values } = parseArgs({ options: OPTIONS })
+/** The items with the asked names, or all of them. */
+function asked(items, names) {
+  const unknown = names.filter((name) => items.every((item) => item.name !== name))
+  if (unknown.length > 0) throw new Error(`No such name: ${unknown.join(', ')}. --list prints the names.`)
+  return items.filter(({ name }) => names.length === 0 || names.includes(name))
+}
+
+async function measure({ only, fault, list, out, write: writes }) {
+  // The page is made where these packages are not installed.
+  const { contenders } = await import('./contenders/all.mjs')
+  const { SCENARIOS } = await import('./scenarios/all.mjs')
+  const { surroundings } = await import('./report/surroundings.mjs')
   const all = await contenders()
-  for (const contender of all.filter(({ file }) => values.only.length === 0 || values.only.includes(file))) {
-    for (const scenario of SCENARIOS.filter(({ name }) => values.fault.length === 0 || values.fault.includes(name))) {
+  if (list) {
+    console.log(`Contenders:\n  ${all.map(({ name }) => name).join('\n  ')}\n\nScenarios:`)
+    console.log(SCENARIOS.map(({ name, title }) => `  ${name}: ${title}`).join('\n'))
+    return
+  }
+  const isPart = only.length + fault.length > 0
+  const cells = {}
+  for (const contender of asked(all, only)) {
+    const row = {}
+    cells[contender.name] = row
+    for (const scenario of asked(SCENARIOS, fault)) {
       const unsupported = contender.unsupported[scenario.needs]
-      const begin = performance.now()
-      const cell = unsupported === undefined ? await scenario.run(contender) : { unsupported }
-      console.log(contender.file, scenario.name, ((performance.now() - begin) / 1e3).toFixed(1), JSON.stringify(cell))
+      row[scenario.name] = unsupported === undefined ? await scenario.run(contender) : { unsupported }
+      console.log(`${contender.name} ${scenario.name} ${JSON.stringify(row[scenario.name])}`)
     }
   }
+  if (isPart && !writes) return
+  const named = ({ name, title }) => ({ name, title })
+  const part = { ...surroundings(all), contenders: all.map(named), scenarios: SCENARIOS.map(named), cells }
+  write(merged(isPart ? read() : { cells: {} }, part), out)
 }
-await main()
+
+async function main() {
+  const { values } = parseArgs({ options: OPTIONS })
+  if (values.help) console.log(USAGE)
+  else if (values.render) write(read(), values.out)
+  else await measure(values)
+}
+
+main().catch((error) => {
+  console.error(error)
+  process.exitCode = 1
+})

@@ -50,7 +50,7 @@ export default defineConfig({
   cacheDir: process.env.TOLLGATE_CACHE,
   cleanUrls: false,
   transformPageData(page) {
-    if (page.relativePath.startsWith('performance')) {
+    if (/^(performance|fault-report)/.test(page.relativePath)) {
       page.frontmatter.pageClass = 'wide-plots'
     }
   },
@@ -135,6 +135,7 @@ export default defineConfig({
           page('Promises', 'promises'),
           page('Performance', 'performance'),
           page('All figures', 'performance-figures'),
+          page('Fault report', 'fault-report'),
           page('How it is tested', 'testing'),
           page('Design', 'design/'),
           page('Architecture', 'architecture'),

@@ -23,8 +23,8 @@
  * @typedef {'cost' | 'subSecond' | 'hold'} Need
  */
 
-/** The files of the contenders, in the order of the report. */
-const FILES = [
+/** The contenders, by the names of their files, in the order of the report. */
+const NAMES = [
   'tollgate',
   'tollgate-sliding-window',
   'tollgate-fallback',
@@ -40,7 +40,7 @@ const FILES = [
   'hono-rate-limiter',
 ]
 
-/** @returns {Promise<(Contender & { file: string })[]>} */
+/** @returns {Promise<(Contender & { name: string })[]>} */
 export function contenders() {
-  return Promise.all(FILES.map(async (file) => ({ file, ...(await import(`./${file}.mjs`)).contender })))
+  return Promise.all(NAMES.map(async (name) => ({ name, ...(await import(`./${name}.mjs`)).contender })))
 }

@@ -24,6 +24,5 @@ buildSync({
 })
 
 /** @type {typeof import('../../../__tests__/servers/redis-server.js') & typeof import('../../../__tests__/servers/tcp-proxy.js') & typeof import('../../../__tests__/servers/fake-time.js') & typeof import('../../../__tests__/servers/run-folder.js') & typeof import('../../../__tests__/servers/ports.js') & typeof import('../../../__tests__/servers/until.js')} */
-export const { RedisServer, TcpProxy, FakeTime, newFolder, removeFolder, freePort, until } = createRequire(
-  import.meta.url,
-)(join(OUT, 'servers.cjs'))
+export const { REDIS_SERVER, RedisServer, TcpProxy, FakeTime, newFolder, removeFolder, freePort, until } =
+  createRequire(import.meta.url)(join(OUT, 'servers.cjs'))

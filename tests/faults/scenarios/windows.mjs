@@ -5,12 +5,15 @@ import { scene } from '../harness/scene.mjs'
 /** Bottleneck's intervals are multiples of five seconds. */
 const WINDOW_MS = 5_000
 
+/** So that no timer fires before the window begins. */
+const MARGIN_MS = 20
+
 /**
  * Waits until a window that is aligned to the clock has just begun, so that all contenders meet the
  * same part of their windows.
  */
 async function untilWindowBegins(windowMs) {
-  await sleep(windowMs - (Date.now() % windowMs))
+  await sleep(windowMs - (Date.now() % windowMs) + MARGIN_MS)
 }
 
 /** @type {import('./all.mjs').Scenario} */

@@ -12,6 +12,7 @@ const SOURCE_FOLDERS = [
   'tests/engine',
   'tests/benches',
   'tests/chaos',
+  'tests/faults',
   'examples',
   'scripts',
   'lua',

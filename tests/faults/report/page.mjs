@@ -18,7 +18,7 @@ export function filled(page, record) {
   return page.replace(MARKED, (_, begin, name, end) => `${begin}\n\n${parts[name]}\n\n${end}`)
 }
 
-/** Each finding of ours, with the peers that had none in the same scenario. */
+/** Each finding of ours, with the number of peers that had none in the same scenario. */
 function losses({ contenders, scenarios, cells }) {
   const peers = contenders.filter((contender) => !isOurs(contender))
   const rows = scenarios.flatMap((scenario) =>
@@ -26,20 +26,16 @@ function losses({ contenders, scenarios, cells }) {
       .filter((contender) => isOurs(contender) && findings(cells[contender.name][scenario.name]).length > 0)
       .map(({ name, title }) => {
         const found = findings(cells[name][scenario.name])
-        const better = peers.filter((peer) => {
-          const cell = cells[peer.name][scenario.name]
-          const letters = findings(cell).map(({ letter }) => letter)
-          return kindOf(cell) !== 'unsupported' && found.some(({ letter }) => !letters.includes(letter))
-        })
+        const clean = peers.filter((peer) => kindOf(cells[peer.name][scenario.name]) === 'nothing')
         return [
           scenario.title,
           title,
           found.map(({ words }) => words).join(', '),
-          `${better.length} of ${takingPart(peers, cells, scenario)}`,
+          `${clean.length} of ${takingPart(peers, cells, scenario)}`,
         ]
       }),
   )
-  return markdown(['scenario', 'contender', 'its figures', 'peers without one of these'], rows)
+  return markdown(['scenario', 'contender', 'its figures', 'peers with nothing to report'], rows)
 }
 
 function takingPart(peers, cells, scenario) {

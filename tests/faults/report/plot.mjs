@@ -5,8 +5,8 @@ import { kindOf } from './findings.mjs'
 /** Colours that stay apart for all eyes, and signs for those who see none. */
 const KINDS = {
   nothing: { title: 'nothing to report', colour: '#009e73', sign: '' },
-  answers: { title: 'errors, or late answers', colour: '#e69f00', sign: '○' },
-  counts: { title: 'units wrong', colour: '#d55e00', sign: '●' },
+  answers: { title: 'errors, or late answers', colour: '#e69f00', sign: '!' },
+  counts: { title: 'units wrong', colour: '#d55e00', sign: '×' },
   unsupported: { title: 'not supported', colour: '#d0d0d0', sign: '–' },
 }
 
@@ -48,7 +48,7 @@ export function plot({ contenders, scenarios, cells }) {
   }))
   const option = {
     title: { text: 'What each rate limiter got wrong, by fault', left: 'center', top: 6, textStyle: { fontSize: 15 } },
-    legend: { bottom: 8, data: series.map(({ name }) => name), textStyle: { color: '#333333' } },
+    legend: { bottom: 8, itemGap: 28, data: series.map(({ name }) => name), textStyle: { color: '#333333' } },
     grid: { left: LEFT, right: 20, top: TOP, bottom: BELOW },
     xAxis: {
       ...axis,

@@ -26,9 +26,11 @@ export function read(file = join(DOCS, 'fault-report.json')) {
 
 /** Adds cells to a record. The other cells stay. */
 export function merged(record, { cells, ...rest }) {
-  const all = { ...record.cells }
-  for (const [name, row] of Object.entries(cells)) all[name] = { ...all[name], ...row }
-  return { ...rest, cells: all }
+  const { contenders, scenarios } = rest
+  const cellOf = (contender, scenario) =>
+    cells[contender]?.[scenario] ?? record.cells[contender]?.[scenario] ?? { unsupported: 'not measured yet' }
+  const rowOf = ({ name }) => scenarios.map((scenario) => [scenario.name, cellOf(name, scenario.name)])
+  return { ...rest, cells: Object.fromEntries(contenders.map((one) => [one.name, Object.fromEntries(rowOf(one))])) }
 }
 
 /** Writes the record, the page and its plot. */

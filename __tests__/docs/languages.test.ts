@@ -53,6 +53,7 @@ test.each([
   ['sh', 'npm ci && npm run demmo   # draws', 'npm run demmo: no such script: demmo'],
   ['sh', 'npm run bench -- reddis --rounds 3', 'npm run bench -- reddis --rounds 3: no such part: reddis'],
   ['sh', 'npm run bench:report -- sclae-keys', 'npm run bench:report -- sclae-keys: no such part: sclae-keys'],
+  ['sh', 'npm run report:faults -- --only nobody', 'npm run report:faults -- --only nobody: no such contender: nobody'],
   ['sh', 'npm run chaos -- --only freese', 'npm run chaos -- --only freese: no such fault: freese'],
   ['sh', 'npm install tolgate', 'npm install tolgate: no such package: tolgate'],
   ['sh', 'REDIS_URL=redis://localhost node examples/exress.mjs', /no such file: examples\/exress.mjs$/],

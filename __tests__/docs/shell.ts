@@ -67,6 +67,8 @@ const ARGUMENTS: Readonly<Record<string, (words: Words) => string | undefined>> 
   bench: wrongParts,
   'bench:report': wrongParts,
   chaos: (words) => missing('fault', valuesOf(words, '--only'), (name) => FAULTS.some((fault) => fault.name === name)),
+  'report:faults': (words) =>
+    missing('contender', valuesOf(words, '--only'), (name) => isThere(`tests/faults/contenders/${name}.mjs`)),
 }
 
 /** The errors in the commands of a block: each command with its reason. */

@@ -30,36 +30,40 @@ const OPTIONS = {
   help: { type: 'boolean', default: false },
 }
 
-/** The items with the asked names, or all of them. */
-function asked(items, names) {
-  const unknown = names.filter((name) => items.every((item) => item.name !== name))
+/** The asked names, or all of them. */
+function asked(all, names) {
+  const unknown = names.filter((name) => !all.includes(name))
   if (unknown.length > 0) throw new Error(`No such name: ${unknown.join(', ')}. --list prints the names.`)
-  return items.filter(({ name }) => names.length === 0 || names.includes(name))
+  return all.filter((name) => names.length === 0 || names.includes(name))
 }
 
 async function measure({ only, fault, list, out, write: writes }) {
   // The page is made where these packages are not installed.
-  const { contenders } = await import('./contenders/all.mjs')
+  const { CONTENDERS, loaded } = await import('./contenders/all.mjs')
   const { SCENARIOS } = await import('./scenarios/all.mjs')
   const { surroundings } = await import('./report/surroundings.mjs')
-  const all = await contenders()
   if (list) {
-    console.log(`Contenders:\n  ${all.map(({ name }) => name).join('\n  ')}\n\nScenarios:`)
+    console.log(`Contenders:\n  ${CONTENDERS.join('\n  ')}\n\nScenarios:`)
     console.log(SCENARIOS.map(({ name, title }) => `  ${name}: ${title}`).join('\n'))
     return
   }
-  const isPart = only.length + fault.length > 0
+  const faults = asked(
+    SCENARIOS.map(({ name }) => name),
+    fault,
+  )
   const cells = {}
-  for (const contender of asked(all, only)) {
+  for (const contender of await loaded(asked(CONTENDERS, only))) {
     const row = {}
     cells[contender.name] = row
-    for (const scenario of asked(SCENARIOS, fault)) {
+    for (const scenario of SCENARIOS.filter(({ name }) => faults.includes(name))) {
       const unsupported = contender.unsupported[scenario.needs]
       row[scenario.name] = unsupported === undefined ? await scenario.run(contender) : { unsupported }
       console.log(`${contender.name} ${scenario.name} ${JSON.stringify(row[scenario.name])}`)
     }
   }
+  const isPart = only.length + fault.length > 0
   if (isPart && !writes) return
+  const all = await loaded(CONTENDERS)
   const named = ({ name, title }) => ({ name, title })
   const part = { ...surroundings(all), contenders: all.map(named), scenarios: SCENARIOS.map(named), cells }
   write(merged(isPart ? read() : { cells: {} }, part), out)

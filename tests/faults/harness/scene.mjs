@@ -49,6 +49,9 @@ export class Caller {
       if (error === undefined) resolve(result)
       else reject(new Error(error))
     })
+    failed.catch((error) => {
+      for (const { reject } of caller.#pending.values()) reject(error)
+    })
     return caller
   }
 

@@ -33,15 +33,14 @@ export const scriptFlush = {
   name: 'script-flush',
   title: '`SCRIPT FLUSH` every 50 ms',
   run: (contender) =>
-    scene(contender, {}, async (here) => {
-      const facts = await underLoad(here, async () => {
+    scene(contender, {}, (here) =>
+      underLoad(here, async () => {
         for (let flushes = 0; flushes < 30; flushes++) {
           await here.server.command('SCRIPT', 'FLUSH')
           await sleep(50)
         }
-      })
-      return facts
-    }),
+      }),
+    ),
 }
 
 /** Fills memory with values of a kilobyte, in scripts of a megabyte: between them Redis evicts. */

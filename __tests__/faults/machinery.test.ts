@@ -10,7 +10,10 @@ async function report(...words: readonly string[]): Promise<string> {
 }
 
 /** The printed cell of a scenario. */
-function cellIn(printed: string, scenario: string): unknown {
+function cellIn(
+  printed: string,
+  scenario: string,
+): { readonly beyond: number; readonly lost: number; readonly doubled: number } {
   return JSON.parse(new RegExp(`^tollgate ${scenario} (.*)$`, 'm').exec(printed)?.[1] ?? 'null')
 }
 
@@ -22,10 +25,9 @@ test('tollgate admits its limit, neither more nor less', async () => {
 })
 
 test('a Redis that loses its counts shows as units beyond the limit and as lost charges', async () => {
-  const printed = await report('--only', 'tollgate', '--fault', 'evictions')
-  // Redis may evict the key again.
-  expect(cellIn(printed, 'evictions')).toMatchObject({ beyond: expect.any(Number), lost: 50, doubled: 0 })
-  expect((cellIn(printed, 'evictions') as { beyond: number }).beyond).toBeGreaterThanOrEqual(200)
+  const printed = await report('--only', 'tollgate', '--fault', 'restarted')
+  const { beyond, lost, doubled } = cellIn(printed, 'restarted')
+  expect({ beyond: beyond > 0, lost: lost > 0, doubled }).toEqual({ beyond: true, lost: true, doubled: 0 })
 })
 
 test('names that do not exist are refused', async () => {

@@ -54,6 +54,8 @@ export const evictions = {
     scene(contender, { config: ['maxmemory 8mb', 'maxmemory-policy allkeys-lru'] }, async ({ server, callers }) => {
       await useUp(callers)
       await callers[0].ask('calls', { key: 'open', count: 50 })
+      // Redis compares uses by the second.
+      await sleep(2_000)
       for (let part = 0; part < 30; part++) {
         await server.command('EVAL', FILL, 0, part)
       }

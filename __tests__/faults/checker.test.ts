@@ -13,6 +13,15 @@ interface Call {
   readonly starvedMs?: number
 }
 
+interface Figures {
+  readonly beyond: number
+  readonly refusedFree: number
+  readonly unanswered: number
+  readonly lost?: number
+  readonly doubled?: number
+  readonly recoverySeconds?: number | null
+}
+
 /** A call on one key that is answered after a millisecond. */
 function call(start: number, outcome: Call['outcome'], cost = 1): Call {
   return { key: 'a', cost, start, end: start + 1, ...(outcome && { outcome }) }
@@ -24,9 +33,7 @@ function calls(count: number, outcome: Call['outcome'], from = 0): Call[] {
 }
 
 /** The figures of each log. The checker is an ES module, which Jest does not load. */
-function figuresOf(
-  ...logs: readonly (readonly [log: readonly Call[], facts: object])[]
-): Record<string, number | null>[] {
+function figuresOf(...logs: readonly (readonly [log: readonly Call[], facts: object])[]): Figures[] {
   const program = `
     import { figures } from './tests/faults/harness/checker.mjs'
     const logs = JSON.parse(process.argv[1])

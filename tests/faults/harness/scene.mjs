@@ -168,9 +168,11 @@ export async function underLoad({ callers }, fault, everyMs = EVERY_MS) {
   return { healedMs, drains: ['open'] }
 }
 
-/** Uses up the key `tight`, with a few calls more than its limit. */
+/** Uses up the key `tight`. After that each process is refused a few times. */
 export async function useUp(callers) {
-  await Promise.all(callers.map((caller) => caller.ask('calls', { key: 'tight', count: LIMIT / 2 + 5 })))
+  for (const count of [LIMIT / 2, 5]) {
+    await Promise.all(callers.map((caller) => caller.ask('calls', { key: 'tight', count })))
+  }
 }
 
 function merged(counts) {

@@ -3,6 +3,7 @@
  * several (https://upstash.com/docs/redis/features/restapi). While its Redis is unreachable, it accepts no
  * connections, as a service that is down. While its Redis does not answer, neither does it.
  */
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -11,6 +12,8 @@ import { freePort } from './servers.mjs'
 
 export class UpstashRest {
   #redis
+  /** The digests of scripts as Redis has them, by the digests that clients know. */
+  #digests = new Map()
   #server
 
   constructor(port, target) {
@@ -59,15 +62,26 @@ export class UpstashRest {
     response.end(JSON.stringify(isPipeline ? answers : answers[0]))
   }
 
+  /** A script without the first line that only Upstash's servers know, or the digest of that script. */
+  #plain(word) {
+    const script = word.replace(/^#!lua.*/, '')
+    if (script !== word) this.#digests.set(sha1(word), sha1(script))
+    return this.#digests.get(script) ?? script
+  }
+
   async #answer([name, ...words], isBase64) {
     try {
-      // Only Upstash's servers know this first line of a script.
-      const plain = words.map((word) => (typeof word === 'string' ? word.replace(/^#!lua.*/, '') : `${word}`))
+      const [first, ...rest] = words.map(String)
+      const plain = first === undefined ? [] : [this.#plain(first), ...rest]
       return { result: coded(await this.#redis.callBuffer(name, ...plain), isBase64) }
     } catch (error) {
       return { error: error.message }
     }
   }
+}
+
+function sha1(text) {
+  return createHash('sha1').update(text).digest('hex')
 }
 
 function coded(value, isBase64) {

@@ -3,7 +3,6 @@ import type { AbortSignalLike } from '../api/wait.js'
 import type { ClientOptions } from '../client/options.js'
 import type { Awaitable, CostRequired, DescribedLimiter, KeyFunction } from '../middleware/shared/options.js'
 import type { MessageRateLimitOptions } from '../middleware/shared/without-http.js'
-import type { RefusedToolResult } from './refusal.js'
 
 /** The part of a limiter that {@link ToolLimitOptions} need. Every `RateLimiter` has it. */
 export interface ToolLimiter<K = string, N extends string = string, U = number> extends DescribedLimiter<N> {
@@ -90,7 +89,7 @@ export type ToolLimitOptions<K = string, N extends string = string, U = number> 
      * Called if no decision could be made. Returns the result of the call, or nothing to let the tool run, or throws.
      * Default: a result with `status: 'unavailable'` if the store failed; other errors are thrown.
      */
-    readonly onError?: (error: unknown, call: ToolCall) => Awaitable<RefusedToolResult | object | undefined | void>
+    readonly onError?: (error: unknown, call: ToolCall) => Awaitable<object | undefined> | Awaitable<void>
   }
 
 /** The methods of `Server` of the SDK that are used. */

@@ -7,7 +7,14 @@ import { z } from 'zod'
 
 const require = createRequire(import.meta.url)
 
-export const { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore } = require('../../../dist/index.js')
+export const {
+  concurrency,
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+} = require('../../../dist/index.js')
 export const { limitToolCalls, limitTools } = require('../../../dist/mcp/index.js')
 export const { TestClock } = require('../../../dist/testing/index.js')
 

@@ -72,14 +72,17 @@ const scenarios = {
     const ann = await client('ann/one')
     const results = []
     for (const text of ['a', 'b', 'c']) results.push(resultOf(await search(ann, text)))
+    const era = ann.getProtocolEra()
     await stop()
-    return { results, ran, era: ann.getProtocolEra() }
+    return { results, ran, era }
   },
   async principals() {
     const { client, limiter, stop } = await setUp(perHour(10))
     for (const token of ['ann/one', 'ann/two', '/one', '/two']) await search(await client(token))
     const withoutToken = resultOf(await search(await client('')))
-    const used = await Promise.all(['sub:ann', 'client:one', 'client:two'].map(async (key) => (await limiter.peek(key)).used))
+    const used = await Promise.all(
+      ['sub:ann', 'client:one', 'client:two'].map(async (key) => (await limiter.peek(key)).used),
+    )
     await stop()
     return { used, withoutToken }
   },
@@ -114,7 +117,8 @@ const scenarios = {
     )
     const ann = await client('ann/one')
     const outcomes = []
-    for (const text of ['abcde', 'abcd', 'abc', '123456789']) outcomes.push(resultOf(await search(ann, text)).refusal?.status ?? 'ran')
+    for (const text of ['abcde', 'abcd', 'abc', '123456789'])
+      outcomes.push(resultOf(await search(ann, text)).refusal?.status ?? 'ran')
     const { policies } = await limiter.peek('sub:ann', { cost: { letters: 0 } })
     await stop()
     return { outcomes, used: [policies.calls.used, policies.letters.used] }
@@ -123,7 +127,9 @@ const scenarios = {
     const { client, limiter, stop } = await setUp(perHour(10), { refundWhen: 'failed' })
     const ann = await client('ann/one')
     for (const text of ['a', 'fail', 'b']) await search(ann, text)
-    const invalid = await ann.callTool({ name: 'search', arguments: { text: 5 } }).catch(() => ({ isError: 'rejected' }))
+    const invalid = await ann
+      .callTool({ name: 'search', arguments: { text: 5 } })
+      .catch(() => ({ isError: 'rejected' }))
     const { used } = await limiter.peek('sub:ann')
     await stop()
     return { used, invalid: invalid.isError !== undefined }
@@ -177,7 +183,9 @@ const scenarios = {
     await clock.advance('25h')
     refusals.push(resultOf(await search(ann)).refusal)
     await stop()
-    return { refusals: refusals.map((refusal) => (refusal === undefined ? 'ran' : [refusal.status, refusal.retryAfterMs])) }
+    return {
+      refusals: refusals.map((refusal) => (refusal === undefined ? 'ran' : [refusal.status, refusal.retryAfterMs])),
+    }
   },
   async covered() {
     const sdk = await import(`@modelcontextprotocol/${serverVersion === 'sdk' ? 'sdk/server/mcp.js' : serverVersion}`)

@@ -25,9 +25,13 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
+    [
+      ['ai', 'd.ts'],
+      ['@ai-sdk/*', 'd.ts'],
+      ['@modelcontextprotocol/*', 'd.mts'],
+    ].map(([name = '', ending]) => [
       name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
+      [join(__dirname, '../integrations/node_modules', name, `dist/index.${ending}`)],
     ]),
   ),
   noEmit: true,

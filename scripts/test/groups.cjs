@@ -38,6 +38,7 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'ai-sdk/*',
+      'mcp/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',

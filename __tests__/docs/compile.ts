@@ -23,16 +23,14 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
-  // The packages of the SDK are in the folder of the tests that use them.
+  // The packages of the SDKs are in the folder of the tests that use them.
   paths: Object.fromEntries(
     [
-      ['ai', 'd.ts'],
-      ['@ai-sdk/*', 'd.ts'],
-      ['@modelcontextprotocol/*', 'd.mts'],
-    ].map(([name = '', ending]) => [
-      name,
-      [join(__dirname, '../integrations/node_modules', name, `dist/index.${ending}`)],
-    ]),
+      ['ai', 'ai/dist/index.d.ts'],
+      ['@ai-sdk/*', '@ai-sdk/*/dist/index.d.ts'],
+      ['@modelcontextprotocol/*', '@modelcontextprotocol/*/dist/index.d.mts'],
+      ['zod', 'zod/index.d.ts'],
+    ].map(([name = '', file = '']) => [name, [join(__dirname, '../integrations/node_modules', file)]]),
   ),
   noEmit: true,
 }

@@ -7,7 +7,7 @@ type AnyPermit = Permit<string, string, true>
 
 export type HeldToolPermit = Extract<AnyPermit, { readonly allowed: true }>
 
-interface CallOptions {
+interface PermitCallOptions {
   readonly cost?: AnyCost
   readonly tier?: string
 }
@@ -38,9 +38,9 @@ export class Permits {
       get tiers() {
         return limiter.tiers ?? {}
       },
-      take: (key: unknown, call?: number | CallOptions) =>
+      take: (key: unknown, call?: number | PermitCallOptions) =>
         acquire(key, typeof call === 'object' ? call : { ...(call !== undefined && { cost: call }) }),
-      wait: (key: unknown, { onTooLong, ...options }: CallOptions & { readonly onTooLong: unknown }) =>
+      wait: (key: unknown, { onTooLong, ...options }: PermitCallOptions & { readonly onTooLong: unknown }) =>
         acquire(key, options),
       refund: async (decision) => this.#held.get(decision)?.cancel(),
     }

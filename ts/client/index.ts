@@ -19,9 +19,11 @@ export type {
   FetchArguments,
   FetchFunction,
   RefusalOf,
+  ReportedUsage,
   RetryOptions,
   RunContext,
   ScheduleOptions,
   ShouldRetry,
+  UsageOf,
 } from './options.js'
 export { OutgoingClient } from './outgoing-client.js'

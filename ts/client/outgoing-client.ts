@@ -5,7 +5,7 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
 import { inThisContext } from '../platform/root-context.js'
-import { type AttemptResult, discard } from './answer.js'
+import { type Answer, type AttemptResult, discard } from './answer.js'
 import { Attempt, isFailure, type ReadResult } from './attempt.js'
 import {
   type CheckedCall,
@@ -32,6 +32,7 @@ import type {
   FetchArguments,
   FetchFunction,
   RunContext,
+  UsageOf,
 } from './options.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
@@ -39,6 +40,7 @@ import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
 import { type Turn, turnsOf } from './turn.js'
 import { turnOptions } from './turn-need.js'
+import { UsageReader, usedUnits } from './usage.js'
 
 /**
  * Sends calls to a service that limits its callers.
@@ -85,7 +87,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   constructor(options: ClientOptions<K, N, T, C>) {
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
-    this.#ask = turnsOf(this.#options.limiter, this.#options.time)
+    this.#ask = turnsOf(this.#options.limiter, this.#options.time, this.#options.usageOf !== undefined)
     this.#delayed = new DelayedCalls(this.#options.time, (call, error) => this.#giveUp(call, error))
     this.#budget = new RetryBudget(this.#options.retries.budget)
     this.#hooks = new Hooks(this.#options, (event) => {
@@ -226,7 +228,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   /** Calls a function with each event of a kind. The returned function removes it. */
   on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
-    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'hookError']
+    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
     if (!names.includes(name)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
     }
@@ -378,6 +380,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     this.#events.emit('start', { key, priority, attempt: number, waitedMs: attempt.startedAt - call.waitsSince })
     const ended = await attempt.run((result) => this.#hooks.read(call, result))
     const isRetried = this.#isRetried(call, ended)
+    const isSuccess = !isFailure(ended)
+    const { result } = ended
+    const isRead = isSuccess && !result.isError && turn.settle !== undefined
+    const usage = isRead ? UsageReader.of(result.value) : undefined
     const end = (isSuccess: boolean) => {
       const { status } = ended.answer
       const durationMs = time.now() - attempt.startedAt
@@ -385,21 +391,46 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       if (!isRetried) {
         call.onEnd()
       }
-      attempt.end(() => {
+      const onEnded = () => {
         this.#running.delete(attempt)
         this.#checkDrained()
+      }
+      return attempt.end(() => {
+        if (turn.settle !== undefined) {
+          return this.#charge(call, { number, turn, answer: ended.answer, usage }).then(onEnded)
+        }
+        turn.end()
+        onEnded()
+        return undefined
       })
     }
-    const isSuccess = !isFailure(ended)
-    const { result } = ended
-    if (!isRetried && !result.isError && call.holdsBody && attempt.hasPermit) {
+    const needsBody = turn.signal !== undefined || usage !== undefined
+    if (!isRetried && !result.isError && call.holdsBody && needsBody) {
       const { signal } = attempt
-      const value = holdBody(result.value, { time, signal, onEnd: (isWhole) => end(isSuccess && isWhole) })
+      const value = holdBody(result.value, { time, signal, usage, onEnd: (isWhole) => end(isSuccess && isWhole) })
       this.#finish(call, ended, { isError: false, value })
     } else {
-      end(isSuccess)
+      void end(isSuccess)
       this.#finish(call, ended, isRetried ? undefined : result)
     }
+  }
+
+  /** Ends a turn, and charges what its call has used. */
+  async #charge(
+    call: ScheduledCall,
+    { number, turn, answer, usage }: { number: number; turn: Turn; answer: Answer; usage: UsageReader | undefined },
+  ): Promise<void> {
+    let units: ClientEvents['charge']['units']
+    let settlement: ClientEvents['charge']['settlement']
+    let error: unknown
+    try {
+      units = usedUnits(call, answer, usage, this.#options.usageOf as UsageOf)
+      settlement = await turn.settle?.(units)
+    } catch (cause) {
+      error = cause
+      turn.end()
+    }
+    this.#events.emit('charge', { key: call.key as K, attempt: number, units, settlement, error })
   }
 
   /** Whether a call is sent again. Without a retry the caller gets the answer of the server. */

@@ -163,6 +163,18 @@ describe.each(Object.entries(policySets))('%s', (_, policies) => {
     expect([charges, (await used())[1]]).toEqual([[[1, { tokens: 40 }, 60, 0]], 40])
   })
 
+  test('a reader that stops at the last event of a stream is charged the usage', async () => {
+    const { response, write } = stream()
+    const { charges, send, used } = setUp([response])
+    const { body } = await clock.advanceUntil(send())
+    write(`${event({ usage: { total_tokens: 40 } })}data: [DONE]\n\n`)
+    const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>
+    await reader.read()
+    expect([charges, await used()]).toEqual([[[1, { tokens: 40 }, 60, 0]], [1, 40, 0]])
+    await reader.cancel()
+    expect(charges).toHaveLength(1)
+  })
+
   test('a body that is cut short keeps its cost, or is charged more if it has reported more', async () => {
     const cancelled = stream()
     const failed = stream()

@@ -57,6 +57,9 @@ export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHol
         const chunk = await nextChunk(reader)
         if (chunk !== undefined) {
           usage?.add(chunk)
+          if (usage?.isWhole === true) {
+            await end(true)
+          }
           controller.enqueue(chunk)
           if ((controller.desiredSize ?? 0) <= 0) {
             unread = time.setTimeout(() => void end(true), UNREAD_MS)

@@ -306,6 +306,8 @@ export interface ClientEvents<K = string> {
   charge: {
     readonly key: K
     readonly attempt: number
+    /** The units that it took at its start. */
+    readonly cost: number | { readonly [meter: string]: number }
     /** The units that were used; `undefined`: no usage is known, so the cost stays charged. */
     readonly units: number | { readonly [meter: string]: number } | undefined
     /** How they were settled; `undefined` after an error. */

@@ -430,7 +430,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       error = cause
       turn.end()
     }
-    this.#events.emit('charge', { key: call.key as K, attempt: number, units, settlement, error })
+    const { key, cost } = call
+    this.#events.emit('charge', { key: key as K, attempt: number, cost, units, settlement, error })
   }
 
   /** Whether a call is sent again. Without a retry the caller gets the answer of the server. */

@@ -3,6 +3,9 @@ import type { ReportedUsage } from './options.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import type { TurnCost } from './turn-need.js'
 
+/** The data of the last event of OpenAI's streams, and of those like them. */
+const LAST_EVENT = '[DONE]'
+
 /** Reads the usage that a response reports, while its body passes. */
 export class UsageReader {
   readonly #isStream: boolean
@@ -30,7 +33,7 @@ export class UsageReader {
     return this.#usage
   }
 
-  /** Whether the body has been read to its end. */
+  /** Whether the body has been read to its end, or to the last event of a stream: some readers stop there. */
   get isWhole(): boolean {
     return this.#isWhole
   }
@@ -69,7 +72,9 @@ export class UsageReader {
   }
 
   #read(json: string): void {
-    if (json.includes('"usage"')) {
+    if (json.trim() === LAST_EVENT) {
+      this.#isWhole = true
+    } else if (json.includes('"usage"')) {
       const found = usageIn(json)
       this.#usage = found === undefined ? this.#usage : { ...this.#usage, ...found }
     }
@@ -84,7 +89,7 @@ function usageIn(json: string): ReportedUsage | undefined {
     const numbers = numbersIn(usage, '')
     return numbers.length === 0 ? undefined : Object.fromEntries(numbers)
   } catch {
-    // Not JSON, such as `[DONE]`, or no object.
+    // Not JSON, or no object.
     return undefined
   }
 }

@@ -21,6 +21,8 @@ export class Provider {
   /** The requests that came before the time that the latest refusal with `retry-after-ms` named. */
   early = 0
   #refusedUntil = 0
+  /** The length of the latest request. */
+  #bytes = 0
   /** The streams whose client left before their end. */
   abandoned = 0
 
@@ -44,7 +46,7 @@ export class Provider {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method === 'GET') {
       // For programs: the counts since they asked last.
-      response.end(JSON.stringify({ requests: this.requests, early: this.early }))
+      response.end(JSON.stringify({ requests: this.requests, early: this.early, bytes: this.#bytes }))
       this.requests = 0
       this.early = 0
       return
@@ -55,6 +57,7 @@ export class Provider {
     for await (const chunk of request) {
       text += chunk
     }
+    this.#bytes = Buffer.byteLength(text)
     const { messages, stream, stream_options } = JSON.parse(text) as {
       messages: readonly Message[]
       stream?: boolean

@@ -6,10 +6,10 @@ useProvider(url)
 const charges = []
 const sdk = await SDKS[name]({ redis, onCharge: ({ attempt, units }) => charges.push([attempt, units ?? null]) })
 
-/** The used units by meter; of permits those that are held. */
+/** The used units of each policy of the page; of permits those that are held. */
 async function used() {
   const { policies } = await sdk.limiter.peek('gpt-5', { cost: zeros() })
-  return Object.fromEntries(Object.entries(policies).map(([name, { used }]) => [name, used]))
+  return Object.values(policies).map(({ used }) => used)
 }
 
 function zeros() {
@@ -18,7 +18,7 @@ function zeros() {
 }
 
 const failure = (error) => ({
-  name: error.name,
+  error: error.constructor.name,
   status: error.status ?? null,
   cause: (error.cause?.code ?? error.cause?.cause?.code) || null,
 })
@@ -26,6 +26,7 @@ const failure = (error) => ({
 const scenarios = {
   ask: () => sdk.ask({ output: 30, cached: 8 }),
   stream: () => sdk.stream({ output: 130 }),
+  moreThanCost: () => sdk.stream({ output: 700 }),
   serverErrors: () => sdk.ask({ name: 'errors', refuse: { status: 500, times: 2 } }),
   overloaded: () => sdk.stream({ name: 'overloaded', output: 3, refuse: { status: 529, times: 1 } }),
   down: () => sdk.ask({ name: 'down', refuse: { status: 503, times: 9 } }),
@@ -35,7 +36,8 @@ const scenarios = {
     const controller = new AbortController()
     let parts = 0
     const onPart = () => (++parts === 5 ? controller.abort() : undefined)
-    return sdk.stream({ output: 1_000_000, everyMs: 1 }, { signal: controller.signal, onPart })
+    // Some SDKs reject, others end the stream.
+    await sdk.stream({ output: 1_000_000, everyMs: 1 }, controller.signal, onPart).catch(() => {})
   },
   impossible: () => sdk.ask({ text: 'x'.repeat(2_000_000) }),
   /** A refusal pauses all calls, also those that are made later. */
@@ -57,7 +59,7 @@ for (const [scenario, run] of Object.entries(scenarios)) {
   const result = await run().then((result) => ({ result }), failure)
   while (sdk.client.status().running > 0) await new Promise((resolve) => setTimeout(resolve, 5))
   const after = await used()
-  const added = Object.entries(after).map(([policy, units]) => units - before[policy])
+  const added = after.map((units, policy) => units - before[policy])
   const provider = await (await fetch(`${url}/counts`)).json()
   results[scenario] = { ...result, used: added, charges: [...charges], ...provider }
 }

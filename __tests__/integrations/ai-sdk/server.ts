@@ -76,7 +76,11 @@ export class Provider {
     } else if (stream === true) {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       const hasUsage = stream_options?.include_usage === true
-      const { first = '', part, last } = isAnthropic ? anthropicEvents(script) : openaiEvents(script, messages, hasUsage)
+      const {
+        first = '',
+        part,
+        last,
+      } = isAnthropic ? anthropicEvents(script) : openaiEvents(script, messages, hasUsage)
       response.write(first)
       await this.#stream(script, { part, last }, response)
     } else if (isAnthropic) {

@@ -16,7 +16,7 @@ const AsyncFunction = (async () => {}).constructor
  * @param options.limits - Limits by meter, in place of those of the page. They hold for a day, so that used units stay.
  * @returns Its exports, its limiter and its client.
  */
-export async function runBlock(name, { redis, limits = {}, given = {}, onCharge = () => {} }) {
+export async function runBlock(name, { redis, limits = {}, given = {}, maxWait, onCharge = () => {} }) {
   const blocks = [...readFileSync(PAGE, 'utf8').matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code)
   const [code, ...others] = blocks.filter((block) => block.includes(`from '${name}'`))
   if (code === undefined || others.length > 0) throw new Error(`the page has not one block with ${name}`)
@@ -30,7 +30,7 @@ export async function runBlock(name, { redis, limits = {}, given = {}, onCharge 
   }
   class OutgoingClient extends client.OutgoingClient {
     constructor(options) {
-      super({ ...options, retries: { minDelay: '10ms' } })
+      super({ ...options, retries: { minDelay: '10ms' }, maxWait })
       made.client = this
       this.on('charge', onCharge)
     }

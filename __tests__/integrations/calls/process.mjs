@@ -6,7 +6,7 @@ useProvider(url)
 const print = (line) => console.log(JSON.stringify(line))
 const onCharge = ({ cost, units = {}, settlement, error }) =>
   print({ charged: { ...cost, ...units }, settled: settlement?.settled, error: error?.message })
-const { stream, client, limiter } = await SDKS[sdk]({ redis, limits, onCharge })
+const { stream, client, limiter } = await SDKS[sdk]({ redis, limits, maxWait: '2s', onCharge })
 
 /** Reads a stream, and aborts it after a number of its parts. */
 async function run(script, abortAfter = Number.POSITIVE_INFINITY) {

@@ -28,8 +28,8 @@ const OPTIONS: ts.CompilerOptions = {
     [
       ['ai', 'dist/index.d.ts'],
       ['@ai-sdk/*', 'dist/index.d.ts'],
-      ['openai', 'index.d.ts'],
-      ['@anthropic-ai/sdk', 'index.d.ts'],
+      ['openai', 'index.d.mts'],
+      ['@anthropic-ai/sdk', 'index.d.mts'],
       ['@langchain/openai', 'dist/index.d.ts'],
     ].map(([name, types]) => [
       name,

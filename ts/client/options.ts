@@ -254,7 +254,7 @@ export interface ClosedCalls {
 }
 
 /** The events of an {@link OutgoingClient}. */
-export interface ClientEvents<K = string> {
+export interface ClientEvents<K = string, C = number> {
   /** A call has its turn and starts. */
   start: {
     readonly key: K
@@ -307,9 +307,9 @@ export interface ClientEvents<K = string> {
     readonly key: K
     readonly attempt: number
     /** The units that it took at its start. */
-    readonly cost: number | { readonly [meter: string]: number }
+    readonly cost: C
     /** The units that were used; `undefined`: no usage is known, so the cost stays charged. */
-    readonly units: number | { readonly [meter: string]: number } | undefined
+    readonly units: Partial<C> | undefined
     /** How they were settled; `undefined` after an error. */
     readonly settlement: Settlement | Settlement<string> | undefined
     /** The error of `usageOf`, or of the limiter: the cost stays charged. */

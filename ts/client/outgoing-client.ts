@@ -39,7 +39,7 @@ import { RetryBudget } from './retry-budget.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
 import { type Turn, turnsOf } from './turn.js'
-import { turnOptions } from './turn-need.js'
+import { type TurnCost, turnOptions } from './turn-need.js'
 import { UsageReader, usedUnits } from './usage.js'
 
 /**
@@ -65,7 +65,7 @@ import { UsageReader, usedUnits } from './usage.js'
  */
 export class OutgoingClient<K = string, N extends string = string, T extends string = never, C = number> {
   readonly #options: CheckedClientOptions
-  readonly #events = new Events<ClientEvents<K>>()
+  readonly #events = new Events<ClientEvents<K, C>>()
   readonly #hooks: Hooks
   readonly #budget: RetryBudget
   readonly #ask
@@ -226,7 +226,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /** Calls a function with each event of a kind. The returned function removes it. */
-  on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
+  on<Name extends keyof ClientEvents<K, C>>(
+    name: Name,
+    listener: (event: ClientEvents<K, C>[Name]) => void,
+  ): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
     const names = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
     if (!names.includes(name)) {
@@ -420,7 +423,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     call: ScheduledCall,
     { number, turn, answer, usage }: { number: number; turn: Turn; answer: Answer; usage: UsageReader | undefined },
   ): Promise<void> {
-    let units: ClientEvents['charge']['units']
+    let units: TurnCost | undefined
     let settlement: ClientEvents['charge']['settlement']
     let error: unknown
     try {
@@ -430,8 +433,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       error = cause
       turn.end()
     }
-    const { key, cost } = call
-    this.#events.emit('charge', { key: key as K, attempt: number, cost, units, settlement, error })
+    const event = { key: call.key, attempt: number, cost: call.cost, units, settlement, error }
+    this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
   }
 
   /** Whether a call is sent again. Without a retry the caller gets the answer of the server. */

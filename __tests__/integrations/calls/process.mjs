@@ -1,8 +1,8 @@
 // A process that shares the limits of an account with others. Prints a line for each attempt that was charged.
-import { SDKS, useProvider } from './sdks.mjs'
+import { SDKS, setProvider } from './sdks.mjs'
 
 const { sdk, url, redis, limits, name, isVictim } = JSON.parse(process.argv[2])
-useProvider(url)
+setProvider(url)
 const print = (line) => console.log(JSON.stringify(line))
 const onCharge = ({ cost, units = {}, settlement, error }) =>
   print({ charged: { ...cost, ...units }, settled: settlement?.settled, error: error?.message })

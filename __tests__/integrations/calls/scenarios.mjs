@@ -1,8 +1,8 @@
 // Calls of one SDK by the block of the page. Prints what each was charged, and what its caller got.
-import { SDKS, useProvider } from './sdks.mjs'
+import { SDKS, setProvider } from './sdks.mjs'
 
 const [name, url, redis] = process.argv.slice(2)
-useProvider(url)
+setProvider(url)
 const charges = []
 const sdk = await SDKS[name]({ redis, onCharge: ({ attempt, units }) => charges.push([attempt, units ?? null]) })
 

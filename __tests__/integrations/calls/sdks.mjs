@@ -5,7 +5,7 @@ const model = 'gpt-5'
 const messagesOf = (script) => [{ role: 'user', content: JSON.stringify(script) }]
 
 /** Sets the URL of the provider, which the SDKs read from the environment. */
-export function useProvider(url) {
+export function setProvider(url) {
   const own = { OPENAI_BASE_URL: url, OPENAI_API_KEY: 'none', ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: 'none' }
   Object.assign(process.env, own)
 }

@@ -8,7 +8,7 @@ import { waitingTimeOf } from '../platform/waiting-time.js'
 import { meterSetOf } from '../policies/meter.js'
 import type { Policy } from '../policies/policy.js'
 import type { PolicySet } from '../policies/policy-set.js'
-import type { ClientLimiter, RefusalOf, ReportedUsage, ShouldRetry } from './options.js'
+import type { ClientLimiter, RefusalOf, ShouldRetry, UsageNumbers } from './options.js'
 import type { TurnCost } from './turn-need.js'
 
 /** A day. */
@@ -40,7 +40,7 @@ export function clientOptionsOf(value: unknown) {
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
   }
-  const usageOf = optionalFunction<(usage: ReportedUsage) => unknown>('usageOf', options.usageOf)
+  const usageOf = optionalFunction<(usage: UsageNumbers) => unknown>('usageOf', options.usageOf)
   if (usageOf !== undefined) {
     checkUsageOf(limiter.policies, holdUntil)
   }

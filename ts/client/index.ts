@@ -19,11 +19,11 @@ export type {
   FetchArguments,
   FetchFunction,
   RefusalOf,
-  ReportedUsage,
   RetryOptions,
   RunContext,
   ScheduleOptions,
   ShouldRetry,
+  UsageNumbers,
   UsageOf,
 } from './options.js'
 export { OutgoingClient } from './outgoing-client.js'

@@ -149,14 +149,14 @@ export type RefusalOf = (result: unknown) => Duration | undefined | PromiseLike<
  *
  * See `docs/client.md#usage`.
  */
-export type UsageOf<C = number> = (usage: ReportedUsage) => Partial<C>
+export type UsageOf<C = number> = (usage: UsageNumbers) => Partial<C>
 
 /**
  * The numbers of the member `usage` of a JSON body, or of all events of a stream, the latest of each name:
  * `total_tokens`, or `prompt_tokens_details.cached_tokens` for a member of a member. It may also be a member of
  * `message` or `response`.
  */
-export interface ReportedUsage {
+export interface UsageNumbers {
   readonly [name: string]: number
 }
 

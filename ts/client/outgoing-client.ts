@@ -5,7 +5,7 @@ import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
 import { inThisContext } from '../platform/root-context.js'
-import { type Answer, type AttemptResult, discard } from './answer.js'
+import { type AttemptResult, discard } from './answer.js'
 import { Attempt, isFailure, type ReadResult } from './attempt.js'
 import {
   type CheckedCall,
@@ -32,14 +32,13 @@ import type {
   FetchArguments,
   FetchFunction,
   RunContext,
-  UsageOf,
 } from './options.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
-import { type Turn, turnsOf } from './turn.js'
-import { type TurnCost, turnOptions } from './turn-need.js'
+import { settleTurn, type Turn, turnsOf } from './turn.js'
+import { turnOptions } from './turn-need.js'
 import { UsageReader, usedUnits } from './usage.js'
 
 /**
@@ -385,8 +384,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const isRetried = this.#isRetried(call, ended)
     const isSuccess = !isFailure(ended)
     const { result } = ended
-    const isRead = isSuccess && !result.isError && turn.settle !== undefined
-    const usage = isRead ? UsageReader.of(result.value) : undefined
+    const { usageOf } = this.#options
+    const usage = isSuccess && !result.isError && usageOf !== undefined ? UsageReader.of(result.value) : undefined
     const end = (isSuccess: boolean) => {
       const { status } = ended.answer
       const durationMs = time.now() - attempt.startedAt
@@ -399,12 +398,16 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         this.#checkDrained()
       }
       return attempt.end(() => {
-        if (turn.settle !== undefined) {
-          return this.#charge(call, { number, turn, answer: ended.answer, usage }).then(onEnded)
+        if (usageOf === undefined) {
+          turn.end()
+          onEnded()
+          return undefined
         }
-        turn.end()
-        onEnded()
-        return undefined
+        return settleTurn(turn, () => usedUnits(call, ended.answer, usage, usageOf)).then((settled) => {
+          const event = { key, attempt: number, cost: call.cost, ...settled }
+          this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
+          onEnded()
+        })
       })
     }
     const needsBody = turn.signal !== undefined || usage !== undefined
@@ -416,25 +419,6 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       void end(isSuccess)
       this.#finish(call, ended, isRetried ? undefined : result)
     }
-  }
-
-  /** Ends a turn, and charges what its call has used. */
-  async #charge(
-    call: ScheduledCall,
-    { number, turn, answer, usage }: { number: number; turn: Turn; answer: Answer; usage: UsageReader | undefined },
-  ): Promise<void> {
-    let units: TurnCost | undefined
-    let settlement: ClientEvents['charge']['settlement']
-    let error: unknown
-    try {
-      units = usedUnits(call, answer, usage, this.#options.usageOf as UsageOf)
-      settlement = await turn.settle?.(units)
-    } catch (cause) {
-      error = cause
-      turn.end()
-    }
-    const event = { key: call.key, attempt: number, cost: call.cost, units, settlement, error }
-    this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
   }
 
   /** Whether a call is sent again. Without a retry the caller gets the answer of the server. */

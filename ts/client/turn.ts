@@ -34,13 +34,25 @@ export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
 
+/** Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken. */
+export async function settleTurn(turn: Turn, used: () => TurnCost | undefined) {
+  let units: TurnCost | undefined
+  try {
+    units = used()
+    return { units, settlement: await turn.settle?.(units), error: undefined }
+  } catch (error) {
+    turn.end()
+    return { units, settlement: undefined, error }
+  }
+}
+
 /** The longest time that a call without a permit has to end, so that surplus units come back. */
 const RESERVED_FOR: Duration = '1h'
 
 type AnyLimiter = ClientLimiter<unknown, string, string, TurnCost>
 
 /** A permit or a reservation of a limiter with or without meters. */
-interface Held {
+interface Settleable {
   commit(used: TurnCost | undefined): Promise<Settlement<string>>
   cancel(): Promise<Settlement<string>>
 }
@@ -53,7 +65,7 @@ interface Taking {
 }
 
 interface Acquiring {
-  acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit & Partial<Held>>
+  acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit & Partial<Settleable>>
 }
 
 interface Reserving {
@@ -61,7 +73,9 @@ interface Reserving {
     key: unknown,
     units: TurnCost,
     options: ReserveOptions,
-  ): Promise<(Held & { readonly allowed: true; decision: Allowed }) | { readonly allowed: false; decision: Decision }>
+  ): Promise<
+    (Settleable & { readonly allowed: true; decision: Allowed }) | { readonly allowed: false; decision: Decision }
+  >
 }
 
 /**
@@ -112,8 +126,8 @@ function turnsByPermits(limiter: Acquiring, time: WaitingTime, areSettled: boole
       signal: permit.signal,
       isDelayed: tookMs > shortestMs + DELAYED_MS,
       end: release,
-      settle: areSettled ? (used) => (permit as Held).commit(used) : undefined,
-      giveBack: areSettled ? () => void (permit as Held).cancel().catch(() => {}) : release,
+      settle: areSettled ? (used) => (permit as Settleable).commit(used) : undefined,
+      giveBack: areSettled ? () => void (permit as Settleable).cancel().catch(() => {}) : release,
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { Answer } from './answer.js'
-import type { ReportedUsage } from './options.js'
+import type { UsageNumbers } from './options.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import type { TurnCost } from './turn-need.js'
 
@@ -14,7 +14,7 @@ export class UsageReader {
   #text = ''
   /** The data of the event of a stream that has not ended. */
   #data = ''
-  #usage: ReportedUsage | undefined
+  #usage: UsageNumbers | undefined
   #isWhole = false
 
   private constructor(isStream: boolean) {
@@ -29,7 +29,7 @@ export class UsageReader {
   }
 
   /** The latest number of each name; `undefined` without any. */
-  get usage(): ReportedUsage | undefined {
+  get usage(): UsageNumbers | undefined {
     return this.#usage
   }
 
@@ -82,7 +82,7 @@ export class UsageReader {
 }
 
 /** The usage in a JSON body, or in an event of a stream: of OpenAI, and of servers and providers with such an API. */
-function usageIn(json: string): ReportedUsage | undefined {
+function usageIn(json: string): UsageNumbers | undefined {
   try {
     const data: Reporting = JSON.parse(json)
     const usage = data.usage ?? data.message?.usage ?? data.response?.usage
@@ -116,7 +116,7 @@ export function usedUnits(
   { cost, namedCost }: ScheduledCall,
   { status = 0, isRefusal }: Answer,
   reader: UsageReader | undefined,
-  usageOf: (usage: ReportedUsage) => unknown,
+  usageOf: (usage: UsageNumbers) => unknown,
 ): TurnCost | undefined {
   if (isRefusal || (status >= 400 && status < 500)) {
     return unusedOf(namedCost)

@@ -34,18 +34,6 @@ export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
 
-/** Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken. */
-export async function settleTurn(turn: Turn, used: () => TurnCost | undefined) {
-  let units: TurnCost | undefined
-  try {
-    units = used()
-    return { units, settlement: await turn.settle?.(units), error: undefined }
-  } catch (error) {
-    turn.end()
-    return { units, settlement: undefined, error }
-  }
-}
-
 /** The longest time that a call without a permit has to end, so that surplus units come back. */
 const RESERVED_FOR: Duration = '1h'
 
@@ -101,6 +89,18 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime, areSettled: bool
   return async (request) => {
     const decision = await taking.take(request.key, turnOptions(request))
     return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : decision
+  }
+}
+
+/** Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken. */
+export async function settleTurn(turn: Turn, used: () => TurnCost | undefined) {
+  let units: TurnCost | undefined
+  try {
+    units = used()
+    return { units, settlement: await turn.settle?.(units), error: undefined }
+  } catch (error) {
+    turn.end()
+    return { units, settlement: undefined, error }
   }
 }
 

@@ -40,6 +40,7 @@ const scenarios = {
     await sdk.stream({ output: 1_000_000, everyMs: 1 }, controller.signal, onPart).catch(() => {})
   },
   impossible: () => sdk.ask({ text: 'x'.repeat(2_000_000) }),
+  ...(sdk.agent !== undefined && { agent: () => sdk.agent({ output: 5 }) }),
   /** A refusal pauses all calls, also those that are made later. */
   async refused() {
     const headers = { 'retry-after-ms': '150', 'retry-after': '1' }

@@ -53,6 +53,11 @@ const SCENARIOS: readonly (readonly [string, Expected])[] = [
   ],
 ]
 
+const AGENT: readonly [string, Expected] = [
+  'agent',
+  { result: ['human', 'ai', 'tool', 'ai'], charges: [{ output: 5 }, { output: 5 }] },
+]
+
 describe.each(['openai', 'anthropic', 'langchain'])('%s', (sdk) => {
   let outcomes: { readonly [scenario: string]: Outcome }
 
@@ -76,7 +81,7 @@ describe.each(['openai', 'anthropic', 'langchain'])('%s', (sdk) => {
     return charge === 'nothing' ? tokensOf(0, 0, 0) : tokensOf(INPUT_TOKENS, charge.cached ?? 0, charge.output)
   }
 
-  test.each(SCENARIOS)('%s', (scenario, { charges, ...result }) => {
+  test.each(sdk === 'langchain' ? [...SCENARIOS, AGENT] : SCENARIOS)('%s', (scenario, { charges, ...result }) => {
     const { used, requests, early, bytes, ...outcome } = outcomes[scenario] as Outcome
     expect(outcome).toMatchObject(result)
     expect(outcome.result).toEqual(result.result)

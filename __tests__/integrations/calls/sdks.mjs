@@ -1,4 +1,6 @@
 // A model of each SDK by the blocks of the page.
+import { createAgent, tool } from 'langchain'
+import { z } from 'zod'
 import { runBlock } from './page.mjs'
 
 const model = 'gpt-5'
@@ -59,6 +61,14 @@ export const SDKS = {
     const { chat } = await runBlock('@langchain/openai', { given: { limitedFetch } })
     return {
       ...made,
+      /** Runs an agent, which calls a tool. */
+      async agent(script) {
+        const schema = z.object({ of: z.string() })
+        const lookup = tool(({ of }) => of, { name: 'lookup', description: 'Looks something up.', schema })
+        const messages = [{ role: 'user', content: JSON.stringify({ ...script, tool: 'lookup' }) }]
+        const { messages: answers } = await createAgent({ model: chat, tools: [lookup] }).invoke({ messages })
+        return answers.map(({ type }) => type)
+      },
       async ask(script) {
         const { content } = await chat.invoke(JSON.stringify(script))
         return content

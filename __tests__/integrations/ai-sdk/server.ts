@@ -2,6 +2,7 @@
  * A provider with the APIs of OpenAI's chat completions and of Anthropic's messages. The last message tells it how to
  * answer.
  */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -90,7 +91,7 @@ export class Provider {
       const message = messageOf(script, messages)
       const choices = [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: reasonOf(message) }]
       response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ ...HEAD, choices, usage: usageOf(script) }))
+      response.end(JSON.stringify({ ...HEAD, id: randomUUID(), choices, usage: usageOf(script) }))
     }
   }
 
@@ -113,7 +114,8 @@ export class Provider {
 
 function openaiEvents(script: Script, messages: readonly Message[], hasUsage: boolean): Events {
   const { output = 1, text } = script
-  const event = (rest: object) => `data: ${JSON.stringify({ ...HEAD, ...rest })}\n\n`
+  const id = randomUUID()
+  const event = (rest: object) => `data: ${JSON.stringify({ ...HEAD, id, ...rest })}\n\n`
   const part = (delta: object, finish_reason: string | null) => event({ choices: [{ index: 0, delta, finish_reason }] })
   const message = messageOf(script, messages)
   const count = text === undefined && message.tool_calls === undefined ? output : 1
@@ -125,7 +127,7 @@ function openaiEvents(script: Script, messages: readonly Message[], hasUsage: bo
   }
 }
 
-const HEAD = { id: 'answer', object: 'chat.completion.chunk', created: 1_780_000_000, model: 'large' }
+const HEAD = { object: 'chat.completion.chunk', created: 1_780_000_000, model: 'large' }
 
 function scriptOf(messages: readonly Message[]): Script {
   const { content } = messages.findLast(({ role }) => role === 'user') as Message

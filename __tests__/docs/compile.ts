@@ -25,9 +25,15 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
+    [
+      ['ai', 'dist/index.d.ts'],
+      ['@ai-sdk/*', 'dist/index.d.ts'],
+      ['openai', 'index.d.mts'],
+      ['@anthropic-ai/sdk', 'index.d.mts'],
+      ['@langchain/openai', 'dist/index.d.ts'],
+    ].map(([name, types]) => [
       name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
+      [join(__dirname, '../integrations/node_modules', name as string, types as string)],
     ]),
   ),
   noEmit: true,

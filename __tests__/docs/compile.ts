@@ -26,11 +26,17 @@ const OPTIONS: ts.CompilerOptions = {
   // The packages of the SDKs are in the folder of the tests that use them.
   paths: Object.fromEntries(
     [
-      ['ai', 'ai/dist/index.d.ts'],
-      ['@ai-sdk/*', '@ai-sdk/*/dist/index.d.ts'],
-      ['@modelcontextprotocol/*', '@modelcontextprotocol/*/dist/index.d.mts'],
-      ['zod', 'zod/index.d.ts'],
-    ].map(([name = '', file = '']) => [name, [join(__dirname, '../integrations/node_modules', file)]]),
+      ['ai', 'dist/index.d.ts'],
+      ['@ai-sdk/*', 'dist/index.d.ts'],
+      ['openai', 'index.d.mts'],
+      ['@anthropic-ai/sdk', 'index.d.mts'],
+      ['@langchain/openai', 'dist/index.d.ts'],
+      ['@modelcontextprotocol/*', 'dist/index.d.mts'],
+      ['zod', 'index.d.ts'],
+    ].map(([name, types]) => [
+      name,
+      [join(__dirname, '../integrations/node_modules', name as string, types as string)],
+    ]),
   ),
   noEmit: true,
 }

@@ -16,6 +16,7 @@ const OPTIONS = [
   'retries',
   'shouldRetry',
   'refusalOf',
+  'usageOf',
   'clock',
 ] as const
 

@@ -91,6 +91,7 @@ export default defineConfig({
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
           page('The AI SDK', 'ai-sdk'),
+          page('OpenAI, Anthropic, LangChain', 'model-sdks'),
           page('MCP', 'mcp'),
           page('Outgoing calls', 'client'),
           page('Calls that may be repeated', 'repeated-calls'),

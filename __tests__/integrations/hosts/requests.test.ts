@@ -1,0 +1,128 @@
+/**
+ * Requests of a Worker that share limiters. On workerd a socket and a timer belong to the request that made them, and
+ * end with it.
+ */
+import { readFileSync } from 'node:fs'
+import { request as httpRequest } from 'node:http'
+import { join } from 'node:path'
+import type { Miniflare } from 'miniflare'
+import { RedisServer } from '../../servers/redis-server.js'
+import { Bridge } from '../../wasm/redis/stores.js'
+import { HeldServer, workerOf } from './workerd.js'
+
+let redis: RedisServer
+let bridge: Bridge
+/** Upstash, as the Worker sees it. */
+let upstash: HeldServer
+/** A server that the requests of the Worker wait for. */
+let other: HeldServer
+let worker: Miniflare
+let url: string
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  bridge = await Bridge.start(redis.port)
+  upstash = await HeldServer.start((request, response) => {
+    const { method = 'GET', headers } = request
+    request.pipe(
+      httpRequest(bridge.url, { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 0, answer.headers)
+        answer.pipe(response)
+      }),
+    )
+  })
+  other = await HeldServer.start((request, response) => response.end(request.url))
+  worker = await workerOf(readFileSync(join(__dirname, 'worker.mjs'), 'utf8'), { UPSTASH_URL: upstash.url })
+  url = String(await worker.ready).replace(/\/$/, '')
+})
+
+afterAll(async () => {
+  await worker?.dispose()
+  await Promise.all([other?.stop(), upstash?.stop()])
+  await bridge?.close()
+  await redis?.stop()
+})
+
+beforeEach(async () => {
+  upstash.isHeld = false
+  await redis.command('FLUSHALL')
+})
+
+/** Starts a request of the Worker, which waits for `/NAME` of the other server. */
+function begin(path: string, name = path.slice(1)) {
+  const controller = new AbortController()
+  const answer = fetch(`${url}${path}?until=${encodeURIComponent(`${other.url}/${name}`)}`, controller).then(
+    async (response) => {
+      const text = await response.text()
+      return response.ok ? JSON.parse(text) : text
+    },
+  )
+  answer.catch(() => {})
+  return { answer, abort: () => controller.abort() }
+}
+
+test('a call does not wait for a call of another request, which may end before', async () => {
+  await begin('/take').answer
+  upstash.isHeld = true
+  const first = begin('/take')
+  const held = await upstash.next()
+  const second = begin('/take')
+  const next = await upstash.next()
+  first.abort()
+  next.answer()
+  expect(await second.answer).toBe(98)
+  held.answer()
+})
+
+test('a permit is renewed after the request that acquired another one has ended', async () => {
+  const first = begin('/permit', 'first')
+  const firstHeld = await other.next()
+  const second = begin('/permit', 'second')
+  const secondHeld = await other.next()
+  firstHeld.answer()
+  expect(await first.answer).toEqual({ isAborted: false, wasHeld: true })
+  // The renewals of the second permit, over more than its life.
+  upstash.isHeld = true
+  for (let count = 0; count < 4; count++) {
+    ;(await upstash.next()).answer()
+  }
+  upstash.isHeld = false
+  secondHeld.answer()
+  expect(await second.answer).toEqual({ isAborted: false, wasHeld: true })
+})
+
+test('a request waits for a permit beside others, of which one is aborted', async () => {
+  const first = begin('/acquire', 'first')
+  const firstHeld = await other.next()
+  upstash.isHeld = true
+  const second = begin('/acquire', 'second')
+  ;(await upstash.next()).answer()
+  ;(await upstash.next()).answer()
+  const third = begin('/acquire', 'third')
+  ;(await upstash.next()).answer()
+  second.abort()
+  upstash.isHeld = false
+  firstHeld.answer()
+  expect(await first.answer).toEqual({ wasHeld: true })
+  ;(await other.next()).answer()
+  expect(await third.answer).toEqual({ wasHeld: true })
+})
+
+test('a request waits for its slot after an earlier wait was aborted', async () => {
+  await begin('/wait').answer
+  const waits = ['first', 'second', 'third'].map((name) => begin('/wait', name))
+  waits[0]?.abort()
+  expect(await Promise.all(waits.slice(1).map(({ answer }) => answer))).toEqual(['allowed', 'allowed'])
+})
+
+test('the calls of a client run in their own requests', async () => {
+  const calls = ['first', 'second', 'third'].map((name) => begin('/client', name))
+  const paths = []
+  for (const _ of calls) {
+    const call = await other.next()
+    paths.push(call.path)
+    call.answer()
+  }
+  expect(await Promise.all(calls.map(({ answer }) => answer))).toEqual(['/first', '/second', '/third'])
+  expect(paths.sort()).toEqual(['/first', '/second', '/third'])
+})

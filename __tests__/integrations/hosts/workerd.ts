@@ -1,68 +1,52 @@
 /** Workers on workerd, and the servers that they call. */
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { basename, join } from 'node:path'
-import { build } from 'esbuild'
-import { Miniflare } from 'miniflare'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { startProgram } from '../node.js'
 
-const ROOT = join(__dirname, '..', '..', '..')
-
-/** Bundles a Worker as wrangler does: one program, and compiled modules beside it. */
-export async function workerOf(contents: string, bindings: Record<string, string>): Promise<Miniflare> {
-  const compiled = new Map<string, Buffer>()
-  const { outputFiles } = await build({
-    stdin: { contents, resolveDir: __dirname },
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2022',
-    conditions: ['workerd', 'worker', 'browser'],
-    plugins: [
-      {
-        name: 'package',
-        setup({ onResolve, resolve }) {
-          // It is no package of this folder.
-          onResolve({ filter: /^tollgate\// }, ({ path, kind }) => resolve(path, { kind, resolveDir: ROOT }))
-          onResolve({ filter: /\.wasm$/ }, ({ path, resolveDir }) => {
-            const name = `./${basename(path)}`
-            compiled.set(name, readFileSync(join(resolveDir, path)))
-            return { path: name, external: true }
-          })
-        },
-      },
-    ],
-  })
-  const modules = [
-    { type: 'ESModule' as const, path: 'worker.mjs', contents: outputFiles[0]?.text ?? '' },
-    ...[...compiled].map(([path, contents]) => ({ type: 'CompiledWasm' as const, path, contents })),
-  ]
-  const worker = new Miniflare({ modules, bindings, compatibilityDate: '2026-04-01', port: 0 })
-  await worker.ready
-  return worker
+/** A served Worker. */
+export interface ServedWorker {
+  readonly url: string
+  stop(): Promise<void>
 }
 
-/** A server whose requests the test answers. */
+/** Serves a program as a Worker with these variables. */
+export async function serveWorker(contents: string, bindings: Readonly<Record<string, string>>): Promise<ServedWorker> {
+  const program = startProgram(join(__dirname, 'serve.mjs'), JSON.stringify({ contents, bindings }))
+  const ended = once(program, 'exit')
+  const [url] = await Promise.race([once(createInterface(program.stdout), 'line'), ended])
+  if (typeof url !== 'string') {
+    throw new Error(`the Worker does not start: ${url}`)
+  }
+  const stop = async () => {
+    program.kill('SIGTERM')
+    await ended
+  }
+  return { url, stop }
+}
+
+/** A server that answers a request when the test says so. */
 export class HeldServer {
-  readonly #server: Server
-  readonly #requests: { readonly path: string; readonly answer: () => void }[] = []
+  readonly #server
+  readonly #requests: (() => void)[] = []
   #onRequest = () => {}
+  /** Whether requests wait for {@link next}. */
   isHeld = true
 
-  private constructor(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  private constructor(answer: RequestListener) {
     this.#server = createServer((request, response) => {
-      const held = { path: request.url ?? '', answer: () => answer(request, response) }
       if (this.isHeld) {
-        this.#requests.push(held)
+        this.#requests.push(() => answer(request, response))
         this.#onRequest()
       } else {
-        held.answer()
+        answer(request, response)
       }
     })
   }
 
-  static async start(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<HeldServer> {
+  static async start(answer: RequestListener): Promise<HeldServer> {
     const held = new HeldServer(answer)
     held.#server.listen(0, '127.0.0.1')
     await once(held.#server, 'listening')
@@ -73,14 +57,22 @@ export class HeldServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** The next request, which `answer` ends. */
-  async next(): Promise<{ readonly path: string; answer(): void }> {
+  /** Waits for the next request. @returns A function that answers it. */
+  async next(): Promise<() => void> {
     while (this.#requests.length === 0) {
       await new Promise<void>((resolve) => {
         this.#onRequest = resolve
       })
     }
-    return this.#requests.shift() as { path: string; answer: () => void }
+    return this.#requests.shift() as () => void
+  }
+
+  /** Answers the requests that wait, and all further ones at once. */
+  release(): void {
+    this.isHeld = false
+    for (const answer of this.#requests.splice(0)) {
+      answer()
+    }
   }
 
   async stop(): Promise<void> {

@@ -3,6 +3,7 @@ import type { FirstCall, OperationResult } from '../backends/operation.js'
 import { isNone } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
+import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -70,8 +71,10 @@ export class PermitPool {
     }
     const { tier, callId } = call
     const id = this.#newId()
-    // A call with an id never gets the permit of another call, and its permit passes to no other call.
-    const name = JSON.stringify([keys.keys, keys.tag, tier, ...(callId === undefined ? [] : [id])])
+    // A call with an id never gets the permit of another call, and its permit passes to no other call. Where timers
+    // belong to one request, each call waits by its own.
+    const isAlone = callId !== undefined || HAS_REQUEST_IO
+    const name = JSON.stringify([keys.keys, keys.tag, tier, ...(isAlone ? [id] : [])])
     let queue = this.#queues.get(name)
     if (queue === undefined) {
       queue = this.#newQueue(name, currentBackend, keys, { tier, callId })
@@ -293,8 +296,23 @@ export class PermitPool {
     // A decision without a store holds nothing.
     if (permit.stored.decision.source !== 'none') {
       this.#held.add(permit)
-      this.#setTimer(permit.stored)
+      if (HAS_REQUEST_IO) {
+        this.#setOwnTimer(permit)
+      } else {
+        this.#setTimer(permit.stored)
+      }
     }
+  }
+
+  /** Checks a permit by a timer of the request that holds it. */
+  #setOwnTimer(permit: HeldPermit): void {
+    const timer = this.#time.setInterval(() => {
+      if (this.#held.has(permit)) {
+        this.#checkPermit(permit)
+      } else {
+        this.#time.clearInterval(timer)
+      }
+    }, permit.stored.expiresMs / CHECKS_PER_LIFE)
   }
 
   #setTimer(added?: StoredPermit): void {
@@ -314,18 +332,22 @@ export class PermitPool {
   /** All renewals of one check are sent in one flush. */
   #check(): void {
     for (const permit of this.#held) {
-      permit.check()
-      if (permit.isLost) {
-        this.#held.delete(permit)
-        const { currentBackend, keys, id, decision, callId } = permit.stored
-        // A repeated call may have moved the end of the reservation.
-        if (permit.isOver && callId === undefined) {
-          void this.#leave(currentBackend, keys, id, decision.source)
-        }
-      }
+      this.#checkPermit(permit)
     }
     if (this.#held.size === 0) {
       this.#setTimer()
+    }
+  }
+
+  #checkPermit(permit: HeldPermit): void {
+    permit.check()
+    if (permit.isLost) {
+      this.#held.delete(permit)
+      const { currentBackend, keys, id, decision, callId } = permit.stored
+      // A repeated call may have moved the end of the reservation.
+      if (permit.isOver && callId === undefined) {
+        void this.#leave(currentBackend, keys, id, decision.source)
+      }
     }
   }
 

@@ -8,32 +8,46 @@ let shared
 function made({ UPSTASH_URL: url }) {
   const store = RedisStore.from(new Redis({ url, token: 'secret', retry: { retries: 0 } }), { commandTimeout: '30s' })
   const rate = new RateLimiter(gcra({ limit: 100, period: '1h' }), { store, prefix: 'rate' })
+  const small = RedisStore.from(new Redis({ url, token: 'secret', retry: { retries: 0 } }), { maxPending: 1 })
+  const one = new RateLimiter(gcra({ limit: 100, period: '1h' }), { store: small, prefix: 'one' })
   const pace = new RateLimiter(gcra({ limit: 2, period: '1s', burst: 1 }), { store, prefix: 'pace' })
   const permits = new RateLimiter(concurrency({ limit: 2, ttl: '3s' }), { store, prefix: 'permits' })
   const single = new RateLimiter(concurrency({ limit: 1, ttl: '1m' }), { store, prefix: 'single' })
   const client = new OutgoingClient({ limiter: single, key: 'all' })
-  return { rate, pace, permits, single, client }
+  return { rate, one, pace, permits, single, client }
 }
 
 const routes = {
   async '/take'({ rate }) {
     return (await rate.take('all')).remaining
   },
-  async '/wait'({ pace }, { signal }) {
-    return (await pace.wait('all', { signal })).status
+  /** Over a store that has one call at a time. */
+  async '/one'({ one }) {
+    return (await one.take('all')).allowed
+  },
+  async '/wait'({ pace }) {
+    return (await pace.wait('all')).allowed
+  },
+  /** Waits until the URL `until` has answered. */
+  async '/abandoned-wait'({ pace }, until) {
+    const controller = new AbortController()
+    const wait = pace.wait('all', controller).catch(({ code }) => code)
+    await fetch(until)
+    controller.abort()
+    return wait
   },
   /** Holds a permit until the URL `until` has answered. */
-  async '/permit'({ permits }, _, until) {
+  async '/permit'({ permits }, until) {
     const permit = await permits.acquire('all')
     await fetch(until)
     return { isAborted: permit.signal.aborted, wasHeld: await permit.release() }
   },
-  async '/acquire'({ single }, _, until) {
+  async '/acquire'({ single }, until) {
     const permit = await single.acquire('all', { maxWait: '20s' })
     await fetch(until)
     return { wasHeld: await permit.release() }
   },
-  async '/client'({ client }, _, until) {
+  async '/client'({ client }, until) {
     return client.schedule(async ({ signal }) => (await fetch(until, { signal })).text())
   },
 }
@@ -43,7 +57,7 @@ export default {
     shared ??= made(env)
     const { pathname, searchParams } = new URL(request.url)
     try {
-      return Response.json(await routes[pathname](shared, request, searchParams.get('until')))
+      return Response.json(await routes[pathname](shared, searchParams.get('until')))
     } catch (error) {
       return new Response(String(error?.stack ?? error), { status: 500 })
     }

@@ -28,14 +28,7 @@ const routes = {
   async '/wait'({ pace }) {
     return (await pace.wait('all')).allowed
   },
-  /** Waits until the URL `until` has answered. */
-  async '/abandoned-wait'({ pace }, until) {
-    const controller = new AbortController()
-    const wait = pace.wait('all', controller).catch(({ code }) => code)
-    await fetch(until)
-    controller.abort()
-    return wait
-  },
+  '/abandoned-wait': ({ pace }, until) => abandoned(until, (signal) => pace.wait('all', { signal })),
   /** Holds a permit until the URL `until` has answered. */
   async '/permit'({ permits }, until) {
     const permit = await permits.acquire('all')
@@ -47,9 +40,20 @@ const routes = {
     await fetch(until)
     return { wasHeld: await permit.release() }
   },
+  '/abandoned-acquire': ({ single }, until) =>
+    abandoned(until, (signal) => single.acquire('all', { maxWait: '20s', signal })),
   async '/client'({ client }, until) {
     return client.schedule(async ({ signal }) => (await fetch(until, { signal })).text())
   },
+}
+
+/** The error code of a call that waits until the URL `until` has answered. */
+async function abandoned(until, call) {
+  const controller = new AbortController()
+  const code = call(controller.signal).catch((error) => error.code)
+  await fetch(until)
+  controller.abort()
+  return code
 }
 
 export default {

@@ -1,9 +1,10 @@
 /** Workers on workerd, and the servers that they call. */
 import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { buffer } from 'node:stream/consumers'
 import { startProgram } from '../node.js'
 
 /** A served Worker. */
@@ -27,6 +28,8 @@ export async function serveWorker(contents: string, bindings: Readonly<Record<st
   return { url, stop }
 }
 
+type Answer = (request: IncomingMessage, body: Buffer, response: ServerResponse) => void
+
 /** A server that answers a request when the test says so. */
 export class HeldServer {
   readonly #server
@@ -35,19 +38,21 @@ export class HeldServer {
   /** Whether requests wait for {@link next}. */
   isHeld = true
 
-  private constructor(answer: RequestListener) {
-    this.#server = createServer((request, response) => {
-      if (this.isHeld) {
-        this.#requests.push(() => answer(request, response))
+  /** @param holds - Whether a request with this body is held. */
+  private constructor(answer: Answer, holds: (body: Buffer) => boolean) {
+    this.#server = createServer(async (request, response) => {
+      const body = await buffer(request)
+      if (this.isHeld && holds(body)) {
+        this.#requests.push(() => answer(request, body, response))
         this.#onRequest()
       } else {
-        answer(request, response)
+        answer(request, body, response)
       }
     })
   }
 
-  static async start(answer: RequestListener): Promise<HeldServer> {
-    const held = new HeldServer(answer)
+  static async start(answer: Answer, holds: (body: Buffer) => boolean = () => true): Promise<HeldServer> {
+    const held = new HeldServer(answer, holds)
     held.#server.listen(0, '127.0.0.1')
     await once(held.#server, 'listening')
     return held

@@ -25,10 +25,11 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
-      name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
-    ]),
+    [
+      ['ai', 'ai/dist/index.d.ts'],
+      ['@ai-sdk/*', '@ai-sdk/*/dist/index.d.ts'],
+      ['aws-lambda', '@types/aws-lambda/index.d.ts'],
+    ].map(([name = '', file = '']) => [name, [join(__dirname, '../integrations/node_modules', file)]]),
   ),
   noEmit: true,
 }

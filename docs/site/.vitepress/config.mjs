@@ -94,6 +94,7 @@ export default defineConfig({
           page('Outgoing calls', 'client'),
           page('Calls that may be repeated', 'repeated-calls'),
           page('Redis by service', 'hosting'),
+          page('Lambda and Workers', 'serverless'),
           page('Bundlers', 'bundlers'),
           page('Testing your service', 'testing-your-service'),
           page('Shutdown', 'shutdown'),

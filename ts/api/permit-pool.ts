@@ -20,7 +20,7 @@ import {
 } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
 import { checkExtension } from './metered-units.js'
-import type { AcquireCall, Permit } from './permit.js'
+import { type AcquireCall, expiresMsOf, type Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { chargeFor } from './refund.js'
 import { type HoldCall, MAX_EXPIRY_US, ReservationHandle } from './reservation.js'
@@ -493,12 +493,6 @@ function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
     keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
     tag,
   )
-}
-
-/** The life of a permit: the shortest one under several policies. */
-function expiresMsOf({ policies }: PolicySet): number {
-  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
-  return Math.min(...lives)
 }
 
 /** Whether the limit that a decision reports is one of units at a time. */

@@ -137,6 +137,12 @@ export function hasConcurrency({ policies }: PolicySet): boolean {
   return policies.some(({ policy }) => policy.algorithm === 'concurrency')
 }
 
+/** The life of a permit: the shortest one under several policies. */
+export function expiresMsOf({ policies }: PolicySet): number {
+  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
+  return Math.min(...lives)
+}
+
 export function needsAcquireError(method: string): TollgateError {
   const fix = 'use acquire(key), which returns a permit to release'
   return new TollgateError('INVALID_OPTION', `${method} cannot be used with a concurrency policy: ${fix}`)

@@ -2,7 +2,7 @@ import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { FirstCall, OperationResult } from '../backends/operation.js'
 import { isNone } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
-import { Keys } from '../input/keys.js'
+import type { Keys } from '../input/keys.js'
 import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
@@ -20,7 +20,7 @@ import {
 } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
 import { checkExtension } from './metered-units.js'
-import { type AcquireCall, expiresMsOf, type Permit } from './permit.js'
+import { type AcquireCall, expiresMsOf, type Permit, permitKeys } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { chargeFor } from './refund.js'
 import { type HoldCall, MAX_EXPIRY_US, ReservationHandle } from './reservation.js'
@@ -483,16 +483,6 @@ function reservationOf(
     expiresAtUs: first?.expiresAtUs ?? microsOf(decision.at) + (isEndless ? MAX_EXPIRY_US : durationUs),
     charges: [chargeFor(policySet, decision, units)],
   }
-}
-
-/** The keys of a call, without those that only other policies count by. */
-function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
-  const dimensions = policies.filter(({ policy }) => policy.algorithm === 'concurrency')
-  const own = new Set(dimensions.map(({ dimension }) => dimension))
-  return new Keys(
-    keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
-    tag,
-  )
 }
 
 /** Whether the limit that a decision reports is one of units at a time. */

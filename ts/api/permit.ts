@@ -1,7 +1,7 @@
 import type { CallId } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
-import { tagOf } from '../input/keys.js'
+import { Keys, tagOf } from '../input/keys.js'
 import { optionsOf } from '../input/options.js'
 import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -141,6 +141,16 @@ export function hasConcurrency({ policies }: PolicySet): boolean {
 export function expiresMsOf({ policies }: PolicySet): number {
   const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
   return Math.min(...lives)
+}
+
+/** The keys of a call, without those that only other policies count by. */
+export function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
+  const dimensions = policies.filter(({ policy }) => policy.algorithm === 'concurrency')
+  const own = new Set(dimensions.map(({ dimension }) => dimension))
+  return new Keys(
+    keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
+    tag,
+  )
 }
 
 export function needsAcquireError(method: string): TollgateError {

@@ -33,7 +33,8 @@ export class Site {
     this.#folder = join(__dirname, '..', 'build', `${app}-${process.pid}`)
     rmSync(this.#folder, { recursive: true, force: true })
     cpSync(join(__dirname, app), this.#folder, { recursive: true })
-    const dependencies = { tollgate: '*' }
+    // React Router installs isbot if it is not listed.
+    const dependencies = { isbot: '*', tollgate: '*' }
     writeFileSync(join(this.#folder, 'package.json'), JSON.stringify({ type: 'module', private: true, dependencies }))
     const installed = join(this.#folder, 'node_modules', 'tollgate')
     mkdirSync(installed, { recursive: true })

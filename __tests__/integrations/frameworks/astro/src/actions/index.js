@@ -1,0 +1,5 @@
+import { defineAction } from 'astro:actions'
+
+export const server = {
+  login: defineAction({ accept: 'form', handler: () => 'welcome' }),
+}

@@ -1,0 +1,36 @@
+// app/rate-limit.server.ts
+import { createContext, data, type MiddlewareFunction, type RouterContextProvider } from 'react-router'
+import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+import { ipKey, withRateLimit } from 'tollgate/fetch'
+
+const store = new RedisStore({ url: process.env['REDIS_URL'] ?? 'redis://localhost:6379' })
+const pages = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }), { store, prefix: 'pages' })
+const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store, prefix: 'logins' })
+
+/** The address that the only proxy adds at the end. */
+const key = ({ headers }: Request) => ipKey(headers.get('x-forwarded-for')?.split(',').at(-1)?.trim())
+const refused = createContext(false)
+
+function limitedBy(limiter: RateLimiter, methods?: string): MiddlewareFunction<Response>[] {
+  const limited = withRateLimit((_, __: RouterContextProvider, next: () => Promise<Response>) => next(), {
+    limiter,
+    key,
+    skip: ({ method }) => process.env['IS_RR_BUILD_REQUEST'] === 'yes' || (methods !== undefined && !methods.includes(method)),
+    handler: (_, context, next) => {
+      context.set(refused, true)
+      return next()
+    },
+  })
+  return [
+    ({ request, context }, next) => limited(request, context, next),
+    // An error that the second middleware throws is a page for the first one, which adds the headers.
+    ({ context }) => {
+      if (context.get(refused)) {
+        throw data('Too many requests', { status: 429 })
+      }
+    },
+  ]
+}
+
+export const pageLimits = limitedBy(pages)
+export const loginLimits = limitedBy(logins, 'POST')

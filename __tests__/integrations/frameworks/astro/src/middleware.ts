@@ -1,6 +1,6 @@
 // src/middleware.ts
 import type { APIContext, MiddlewareHandler, MiddlewareNext } from 'astro'
-import { getActionContext } from 'astro:actions'
+import { ActionError, getActionContext } from 'astro:actions'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 import { ipKey, withRateLimit } from 'tollgate/fetch'
 
@@ -8,14 +8,27 @@ const store = new RedisStore({ url: process.env['REDIS_URL'] ?? 'redis://localho
 const pages = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }), { store, prefix: 'pages' })
 const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store, prefix: 'logins' })
 
-const options = {
-  key: (_: Request, context: APIContext) => ipKey(context.clientAddress),
-  // The build renders these pages, and no request reaches the middleware later.
-  skip: (_: Request, context: APIContext) => context.isPrerendered,
-  handler: (_: Request, __: APIContext, next: MiddlewareNext) => next('/429'),
-}
-const limitPages = withRateLimit((_, __: APIContext, next: MiddlewareNext) => next(), { ...options, limiter: pages })
-const limitLogins = withRateLimit((_, __: APIContext, next: MiddlewareNext) => next(), { ...options, limiter: logins })
+const limitedBy = (limiter: RateLimiter) =>
+  withRateLimit((_, __: APIContext, next: MiddlewareNext) => next(), {
+    limiter,
+    key: (_, context) => ipKey(context.clientAddress),
+    // The build renders some pages. For an error page, Astro calls the middleware a second time.
+    skip: (request, context) => context.isPrerendered || 'rateLimit' in request,
+    handler: (_, context, next) => {
+      const { action, setActionResult, serializeActionResult } = getActionContext(context)
+      const error = new ActionError({ code: 'TOO_MANY_REQUESTS' })
+      if (action?.calledFrom === 'rpc') {
+        return Response.json({ ...error, message: error.message }, { status: error.status })
+      }
+      if (action !== undefined) {
+        // An action without a result runs, also if another page answers.
+        setActionResult(action.name, serializeActionResult({ data: undefined, error }))
+      }
+      return next('/429')
+    },
+  })
+const limitPages = limitedBy(pages)
+const limitLogins = limitedBy(logins)
 
 export const onRequest: MiddlewareHandler = (context, next) => {
   const { action } = getActionContext(context)

@@ -1,1 +1,3 @@
-export const GET = () => new Response('hello')
+import { loginsSoFar } from '../actions'
+
+export const GET = () => new Response(`${loginsSoFar()} logins`)

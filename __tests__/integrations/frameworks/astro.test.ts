@@ -1,40 +1,33 @@
 /** The app of docs/middleware/astro.md, built by Astro with @astrojs/node. */
-import { RedisServer } from '../../servers/redis-server.js'
-import { type Served, Site } from './site.js'
+import { ask, FORM, newAddress, remaining, testRecipe } from './recipes.js'
 
-let redis: RedisServer
-let site: Site
-let app: Served
-
-beforeAll(async () => {
-  redis = await RedisServer.start({ timeUs: Date.UTC(2026, 5, 1) * 1_000 })
-  site = new Site('astro')
-  await site.build('astro/bin/astro.mjs', 'build')
-  app = await serve()
+testRecipe({
+  app: 'astro',
+  build: ['astro/bin/astro.mjs', 'build'],
+  server: ['dist/server/entry.mjs'],
+  free: ['/about', '/robots.txt'],
+  login: { ...FORM, path: '/login?_action=login' },
+  options: 200,
+  refusal: '<h1>Too many requests</h1>',
 })
 
-afterAll(async () => {
-  await site[Symbol.asyncDispose]()
-  await redis.stop()
+test('an action that is refused does not run, called by a form or by code', async () => {
+  const from = newAddress()
+  const loginsOf = async () => (await ask({ path: '/api', from: newAddress() })).body
+  for (let count = 0; count < 5; count++) {
+    await ask({ from, ...FORM, path: '/_actions/login' })
+  }
+  const before = await loginsOf()
+  const form = await ask({ from, ...FORM, path: '/login?_action=login' })
+  expect([form.status, form.body]).toEqual([429, expect.stringContaining('<h1>Too many requests</h1>')])
+  const code = await ask({ from, ...FORM, path: '/_actions/login' })
+  expect([code.status, code.headers['retry-after']]).toEqual([429, '3600'])
+  expect(JSON.parse(code.body)).toMatchObject({ type: 'AstroActionError', code: 'TOO_MANY_REQUESTS' })
+  expect(await loginsOf()).toBe(before)
 })
 
-const serve = () => site.serve({ REDIS_URL: redis.url }, 'dist/server/entry.mjs')
-
-test('x', async () => {
-  const show = async (path: string, init: RequestInit = {}) => {
-    const r = await fetch(app.url + path, { ...init, headers: { origin: app.url, 'x-forwarded-for': '192.0.2.1', ...init.headers } })
-    console.log(path, r.status, Object.fromEntries(r.headers), (await r.text()).slice(0, 200))
-  }
-  for (const path of ['/', '/about', '/login', '/api', '/robots.txt', '/none', '/429', '/_actions/login', '/?_action=login']) {
-    await show(path)
-  }
-  const form = { method: 'POST', body: new URLSearchParams({ name: 'ann' }) }
-  for (let i=0;i<4; i++) {
-    await show('/_actions/login', form)
-    await show('/login?_action=login', form)
-  }
-  for (let i=0;i<22; i++) await fetch(app.url, { headers: { 'x-forwarded-for': '192.0.2.1' } })
-  for (const path of ['/', '/api', '/none']) {
-    await show(path)
-  }
+test('an error page, for which Astro calls the middleware again, is counted once', async () => {
+  const from = newAddress()
+  expect((await ask({ from, path: '/_actions/login' })).status).toBe(404)
+  expect(remaining(await ask({ from }))).toBe(18)
 })

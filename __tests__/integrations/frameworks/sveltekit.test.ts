@@ -1,28 +1,34 @@
 /** The app of docs/middleware/sveltekit.md, built by SvelteKit with adapter-node. */
-import { RedisServer } from '../../servers/redis-server.js'
-import { type Served, Site } from './site.js'
+import { ask, FORM, newAddress, remaining, serve, testRecipe } from './recipes.js'
 
-let redis: RedisServer
-let site: Site
-let app: Served
-
-beforeAll(async () => {
-  redis = await RedisServer.start({ timeUs: Date.UTC(2026, 5, 1) * 1_000 })
-  site = new Site('sveltekit')
-  await site.build('vite/bin/vite.js', 'build')
-  app = await serve()
+testRecipe({
+  app: 'sveltekit',
+  build: ['vite/bin/vite.js', 'build'],
+  server: ['build/index.js'],
+  free: ['/about', '/robots.txt'],
+  login: { ...FORM, path: '/login' },
+  options: 405,
+  refusal: '<h1>Too many requests</h1>',
 })
 
-afterAll(async () => {
-  await site[Symbol.asyncDispose]()
-  await redis.stop()
+test('the client of SvelteKit reads the message of a refusal', async () => {
+  const from = newAddress()
+  await Promise.all(Array.from({ length: 20 }, () => ask({ from })))
+  const { status, headers, body } = await ask({ from, path: '/__data.json', headers: { accept: '*/*' } })
+  expect([status, headers['retry-after'], JSON.parse(body)]).toEqual([429, '1', { message: 'Too many requests' }])
 })
 
-const serve = () => site.serve({ REDIS_URL: redis.url, ADDRESS_HEADER: 'x-forwarded-for' }, 'build/index.js')
+test('a page that has not changed is counted, and its answer has no headers', async () => {
+  const from = newAddress()
+  const { etag } = (await ask({ from })).headers
+  const { status, headers } = await ask({ from, headers: { 'if-none-match': `${etag}` } })
+  expect([status, headers['ratelimit']]).toEqual([304, undefined])
+  expect(remaining(await ask({ from }))).toBe(17)
+})
 
-test('x', async () => {
-  for (const path of ['/', '/about', '/login', '/api', '/robots.txt', '/__data.json', '/none']) {
-    const r = await fetch(app.url + path, { headers: { 'x-forwarded-for': '192.0.2.1' } })
-    console.log(path, r.status, Object.fromEntries(r.headers), (await r.text()).slice(0, 200))
-  }
+test('with ADDRESS_HEADER the address is the one that the proxy adds', async () => {
+  const proxied = await serve({ ADDRESS_HEADER: 'x-forwarded-for' })
+  const headers = { 'x-forwarded-for': '198.51.100.1, 192.0.2.1' }
+  expect(remaining(await ask({ headers }, proxied))).toBe(19)
+  expect(remaining(await ask({ headers: { 'x-forwarded-for': '198.51.100.2, 192.0.2.1' } }, proxied))).toBe(18)
 })

@@ -7,15 +7,14 @@ const store = new RedisStore({ url: process.env['REDIS_URL'] ?? 'redis://localho
 const pages = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }), { store, prefix: 'pages' })
 const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store, prefix: 'logins' })
 
-/** The address that the only proxy adds at the end. */
-const key = ({ headers }: Request) => ipKey(headers.get('x-forwarded-for')?.split(',').at(-1)?.trim())
 const refused = createContext(false)
 
-function limitedBy(limiter: RateLimiter, methods?: string): MiddlewareFunction<Response>[] {
+function limitedBy(limiter: RateLimiter, countsReads = true): MiddlewareFunction<Response>[] {
   const limited = withRateLimit((_, __: RouterContextProvider, next: () => Promise<Response>) => next(), {
     limiter,
-    key,
-    skip: ({ method }) => process.env['IS_RR_BUILD_REQUEST'] === 'yes' || (methods !== undefined && !methods.includes(method)),
+    // The address that the only proxy adds at the end.
+    key: ({ headers }) => ipKey(headers.get('x-forwarded-for')?.split(',').at(-1)),
+    skip: ({ method }) => !countsReads && ['GET', 'HEAD'].includes(method),
     handler: (_, context, next) => {
       context.set(refused, true)
       return next()
@@ -23,14 +22,14 @@ function limitedBy(limiter: RateLimiter, methods?: string): MiddlewareFunction<R
   })
   return [
     ({ request, context }, next) => limited(request, context, next),
-    // An error that the second middleware throws is a page for the first one, which adds the headers.
+    // React Router makes a page of this error, to which the first middleware adds its headers.
     ({ context }) => {
       if (context.get(refused)) {
-        throw data('Too many requests', { status: 429 })
+        throw data('Too many requests', { status: 429, statusText: 'Too Many Requests' })
       }
     },
   ]
 }
 
 export const pageLimits = limitedBy(pages)
-export const loginLimits = limitedBy(logins, 'POST')
+export const loginLimits = limitedBy(logins, false)

@@ -1,7 +1,5 @@
 import { isRouteErrorResponse, Outlet, Scripts, useRouteError } from 'react-router'
-import { pageLimits } from './rate-limit.server'
 
-export const middleware = pageLimits
 
 export function Layout({ children }) {
   return (

@@ -1,8 +1,10 @@
-import { index, type RouteConfig, route } from '@react-router/dev/routes'
+import { index, layout, type RouteConfig, route } from '@react-router/dev/routes'
 
 export default [
-  index('routes/home.jsx'),
   route('about', 'routes/about.jsx'),
-  route('login', 'routes/login.jsx'),
-  route('api', 'routes/api.js'),
+  layout('routes/limited.tsx', [
+    index('routes/home.jsx'),
+    route('login', 'routes/login.tsx'),
+    route('api', 'routes/api.js'),
+  ]),
 ] satisfies RouteConfig

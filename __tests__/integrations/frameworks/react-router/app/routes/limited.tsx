@@ -1,0 +1,5 @@
+// app/routes/limited.tsx
+import { pageLimits } from '../rate-limit.server'
+
+export { Outlet as default } from 'react-router'
+export const middleware = pageLimits

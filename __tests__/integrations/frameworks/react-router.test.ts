@@ -6,9 +6,10 @@ testRecipe({
   build: ['@react-router/dev/bin.cjs', 'build'],
   server: ['@react-router/serve/bin.cjs', 'build/server/index.js'],
   isProxied: true,
-  free: ['/about', '/about.data', '/robots.txt'],
+  free: ['/about/', '/about.data', '/robots.txt'],
   login: { ...FORM, path: '/login' },
   options: 405,
+  answersOptions: true,
   refusal: '<h1>Too many requests</h1>',
 })
 

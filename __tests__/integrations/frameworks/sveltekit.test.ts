@@ -5,9 +5,11 @@ testRecipe({
   app: 'sveltekit',
   build: ['vite/bin/vite.js', 'build'],
   server: ['build/index.js'],
+  // Without it the server takes itself for one over HTTPS, and a form for one of another site.
+  env: { PROTOCOL_HEADER: 'x-forwarded-proto' },
   free: ['/about', '/robots.txt'],
-  login: { ...FORM, path: '/login' },
-  options: 405,
+  login: { ...FORM, headers: { ...FORM.headers, 'x-forwarded-proto': 'http' }, path: '/login' },
+  options: 204,
   refusal: '<h1>Too many requests</h1>',
 })
 

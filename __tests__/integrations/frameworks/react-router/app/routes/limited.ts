@@ -1,4 +1,3 @@
-// app/routes/limited.tsx
 import { pageLimits } from '../rate-limit.server'
 
 export { Outlet as default } from 'react-router'

@@ -23,12 +23,18 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
-  // The packages of the SDK are in the folder of the tests that use them.
+  // Some packages are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
-      name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
-    ]),
+    Object.entries({
+      ai: 'dist/index.d.ts',
+      '@ai-sdk/*': 'dist/index.d.ts',
+      '@elysiajs/node': 'dist/index.d.ts',
+      '@sveltejs/kit/hooks': '../types/index.d.ts',
+      astro: 'dist/types/public/index.d.ts',
+      'astro:actions': '../astro/dist/actions/runtime/entrypoints/server.d.ts',
+      elysia: 'dist/index.d.ts',
+      'react-router': 'dist/development/index.d.ts',
+    }).map(([name, types]) => [name, [join(__dirname, '../integrations/node_modules', name, types)]]),
   ),
   noEmit: true,
 }

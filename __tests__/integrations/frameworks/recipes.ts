@@ -82,9 +82,11 @@ export function ask({ from = '127.0.0.1', ...ask }: Ask = {}, { url }: Served = 
 }
 
 /** What remains of the limiter of all requests. */
-export const remaining = ({ headers }: Answer) => Number(/"(?:pages|requests)";r=(\d+)/.exec(`${headers['ratelimit']}`)?.[1])
+export const remaining = ({ headers }: Answer) =>
+  Number(/"(?:pages|requests)";r=(\d+)/.exec(`${headers['ratelimit']}`)?.[1])
 
-const count = (answers: readonly Answer[], status: number) => answers.filter((answer) => answer.status === status).length
+const count = (answers: readonly Answer[], status: number) =>
+  answers.filter((answer) => answer.status === status).length
 
 /** Builds and serves the app of a recipe, and tests what all recipes promise. */
 export function testRecipe(tested: Recipe): void {
@@ -108,7 +110,9 @@ export function testRecipe(tested: Recipe): void {
   test('the files of the page are those of the app', () => {
     const files = blocks.flatMap(({ page, code }) => {
       const path = /^\/\/ (\S+\.\w+)$/m.exec(code)?.[1]
-      return page === `docs/middleware/${recipe.app}.md` && path !== undefined && code.startsWith('//') ? [{ path, code }] : []
+      return page === `docs/middleware/${recipe.app}.md` && path !== undefined && code.startsWith('//')
+        ? [{ path, code }]
+        : []
     })
     expect(files.length).toBeGreaterThan(0)
     for (const { path, code } of files) {

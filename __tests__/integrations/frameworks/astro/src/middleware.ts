@@ -1,6 +1,6 @@
 // src/middleware.ts
-import type { APIContext, MiddlewareHandler, MiddlewareNext } from 'astro'
 import { ActionError, getActionContext } from 'astro:actions'
+import type { APIContext, MiddlewareHandler, MiddlewareNext } from 'astro'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 import { ipKey, withRateLimit } from 'tollgate/fetch'
 

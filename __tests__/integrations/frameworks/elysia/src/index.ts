@@ -11,9 +11,12 @@ const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store,
 type Handle = (request: Request) => Promise<Response>
 
 // On Node.js a request has the address of its connection, which its type does not have.
-const key = (request: Request & { readonly ip?: string }) => ipKey(request.ip)
-const limited = withRateLimit((request, handle: Handle) => handle(request), { limiter: requests, key })
-const login = withRateLimit(() => Response.json('welcome'), { limiter: logins, key })
+const clientOf = (request: Request & { readonly ip?: string }) => ipKey(request.ip)
+const limited = withRateLimit((request, handle: Handle) => handle(request), {
+  limiter: requests,
+  key: (request) => clientOf(request),
+})
+const login = withRateLimit(() => Response.json('welcome'), { limiter: logins, key: clientOf })
 
 new Elysia({ adapter: node() })
   .wrap((handle) => (request: Request) => limited(request, handle as unknown as Handle))

@@ -10,7 +10,7 @@ const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store,
 const refused = createContext(false)
 
 function limitedBy(limiter: RateLimiter, countsReads = true): MiddlewareFunction<Response>[] {
-  const limited = withRateLimit((_, __: RouterContextProvider, next: () => Promise<Response>) => next(), {
+  const limited = withRateLimit((_, __: Readonly<RouterContextProvider>, next: () => Promise<Response>) => next(), {
     limiter,
     // The address that the only proxy adds at the end.
     key: ({ headers }) => ipKey(headers.get('x-forwarded-for')?.split(',').at(-1)),

@@ -1,6 +1,5 @@
 import { isRouteErrorResponse, Outlet, Scripts, useRouteError } from 'react-router'
 
-
 export function Layout({ children }) {
   return (
     <html lang="en">

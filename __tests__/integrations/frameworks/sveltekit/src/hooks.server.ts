@@ -1,8 +1,8 @@
 // src/hooks.server.ts
-import { building } from '$app/env'
-import type { Handle } from '@sveltejs/kit'
+import type { Handle } from '@sveltejs/kit/hooks'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 import { ipKey, withRateLimit } from 'tollgate/fetch'
+import { building } from '$app/env'
 
 const store = new RedisStore({ url: process.env['REDIS_URL'] ?? 'redis://localhost:6379' })
 const pages = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }), { store, prefix: 'pages' })

@@ -1,4 +1,6 @@
+import { Outlet } from 'react-router'
 import { pageLimits } from '../rate-limit.server'
 
-export { Outlet as default } from 'react-router'
 export const middleware = pageLimits
+
+export default Outlet

@@ -1,0 +1,14 @@
+/** Compiles modules of ECMAScript for Jest, as `transform.cjs` does. Jest cannot run the `import()` of these packages. */
+const { transformSync } = require('esbuild')
+
+module.exports = {
+  process: (source, path) =>
+    transformSync(source, {
+      sourcefile: path,
+      loader: 'ts',
+      format: 'cjs',
+      target: 'node20',
+      supported: { 'dynamic-import': false },
+      sourcemap: 'external',
+    }),
+}

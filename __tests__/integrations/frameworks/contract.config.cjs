@@ -10,8 +10,9 @@ module.exports = {
   moduleNameMapper: {
     '^@nestjs/(common|core|platform-express)$': `${NEST}/$1/index.js`,
     '^@nestjs/(common|core|platform-express)/(.*?)(\\.js)?$': `${NEST}/$1/$2.js`,
+    '^\\.\\./frameworks\\.js$': join(__dirname, 'subjects.ts'),
     ...base.moduleNameMapper,
   },
   transform: { '\\.(m?ts|m?js)$': join(__dirname, 'modules.cjs') },
-  transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
+  transformIgnorePatterns: ['/node_modules/(?!(@nestjs|@elysiajs|crossws|elysia|exact-mirror|memoirist|srvx)/)'],
 }

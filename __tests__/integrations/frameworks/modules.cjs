@@ -1,4 +1,5 @@
 /** Compiles modules of ECMAScript for Jest, as `transform.cjs` does. Jest cannot run the `import()` of these packages. */
+const { pathToFileURL } = require('node:url')
 const { transformSync } = require('esbuild')
 
 module.exports = {
@@ -8,6 +9,7 @@ module.exports = {
       loader: 'ts',
       format: 'cjs',
       target: 'node20',
+      define: { 'import.meta.url': JSON.stringify(pathToFileURL(path).href) },
       supported: { 'dynamic-import': false },
       sourcemap: 'external',
     }),

@@ -19,7 +19,11 @@ const limited = withRateLimit((request, handle: Handle) => handle(request), {
 const login = withRateLimit(() => Response.json('welcome'), { limiter: logins, key: clientOf })
 
 new Elysia({ adapter: node() })
-  .wrap((handle) => (request: Request) => limited(request, handle as unknown as Handle))
+  .wrap((handle) => (request: Request) => {
+    const answer = limited(request, handle as unknown as Handle)
+    // An error here, such as one of a key function, would end the process.
+    return answer.catch(() => new Response('Internal Server Error', { status: 500 }))
+  })
   .get('/', () => 'hello')
   .get('/robots.txt', () => 'User-agent: *')
   .post('/login', ({ request }) => login(request))

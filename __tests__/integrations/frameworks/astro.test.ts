@@ -26,6 +26,12 @@ test('an action that is refused does not run, called by a form or by code', asyn
   expect(await loginsOf()).toBe(before)
 })
 
+test('an endpoint is refused with the page', async () => {
+  const from = newAddress()
+  await Promise.all(Array.from({ length: 20 }, () => ask({ from })))
+  expect(await ask({ from, path: '/api' })).toMatchObject({ status: 429, body: expect.stringContaining('<h1>') })
+})
+
 test('an error page, for which Astro calls the middleware again, is counted once', async () => {
   const from = newAddress()
   expect((await ask({ from, path: '/_actions/login' })).status).toBe(404)

@@ -23,3 +23,10 @@ test('data of the client is limited, also for chosen routes, and a refusal is an
   expect(body).toContain('"ErrorResponse"')
   expect(body).toContain('"Too many requests",429')
 })
+
+test('a path without a route runs no middleware', async () => {
+  const from = newAddress()
+  const { status, headers } = await ask({ from, path: '/none' })
+  expect([status, headers['ratelimit']]).toEqual([404, undefined])
+  expect(remaining(await ask({ from }))).toBe(19)
+})

@@ -1,5 +1,5 @@
 /** The app of docs/middleware/sveltekit.md, built by SvelteKit with adapter-node. */
-import { ask, FORM, newAddress, remaining, serve, testRecipe } from './recipes.js'
+import { type Ask, ask, FORM, newAddress, remaining, serve, testRecipe } from './recipes.js'
 
 testRecipe({
   app: 'sveltekit',
@@ -33,4 +33,13 @@ test('with ADDRESS_HEADER the address is the one that the proxy adds', async () 
   const headers = { 'x-forwarded-for': '198.51.100.1, 192.0.2.1' }
   expect(remaining(await ask({ headers }, proxied))).toBe(19)
   expect(remaining(await ask({ headers: { 'x-forwarded-for': '198.51.100.2, 192.0.2.1' } }, proxied))).toBe(18)
+})
+
+test('a form of another origin is refused by SvelteKit, and not counted', async () => {
+  const from = newAddress()
+  const login: Ask = { ...FORM, from, path: '/login' }
+  const other = await ask({ ...login, headers: { ...FORM.headers, origin: 'https://other.example' } })
+  expect([other.status, other.headers['ratelimit']]).toEqual([403, undefined])
+  const own = await ask({ ...login, headers: { ...FORM.headers, 'x-forwarded-proto': 'http' } })
+  expect(own.headers['ratelimit']).toBe('"logins";r=4;t=3600')
 })

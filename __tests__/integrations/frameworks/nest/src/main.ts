@@ -17,7 +17,7 @@ class AppController {
     return 'hello'
   }
 
-  @RateLimit('login')
+  @RateLimit('logins')
   @Post('login')
   login() {
     return 'welcome'
@@ -31,7 +31,7 @@ class AppController {
 }
 
 @Module({
-  imports: [RateLimitModule.forRoot({ limiter: requests, limiters: { login: { limiter: logins } } })],
+  imports: [RateLimitModule.forRoot({ limiter: requests, limiters: { logins: { limiter: logins } } })],
   controllers: [AppController],
 })
 class AppModule {}

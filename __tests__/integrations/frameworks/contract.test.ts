@@ -20,7 +20,9 @@ test('the contract holds for Nest 12 and Elysia', async () => {
   const { testResults } = JSON.parse(output) as Results
   expect(testResults.map(({ message }) => message).join('')).toBe('')
   expect(code).toBe(0)
-  const passed = testResults.flatMap(({ assertionResults }) => assertionResults).filter(({ status }) => status === 'passed')
+  const passed = testResults
+    .flatMap(({ assertionResults }) => assertionResults)
+    .filter(({ status }) => status === 'passed')
   for (const name of ['Nest over Express, version 12', 'fetch in Elysia']) {
     expect(passed.filter(({ ancestorTitles }) => ancestorTitles.includes(name)).length).toBeGreaterThan(20)
   }

@@ -3,7 +3,7 @@ import { ask, newAddress, remaining, testRecipe } from './recipes.js'
 
 testRecipe({
   app: 'elysia',
-  server: ['src/index.ts'],
+  server: ['./src/index.ts'],
   free: [],
   login: { method: 'POST', path: '/login' },
   options: 404,

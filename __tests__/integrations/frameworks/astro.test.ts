@@ -26,6 +26,14 @@ test('an action that is refused does not run, called by a form or by code', asyn
   expect(await loginsOf()).toBe(before)
 })
 
+test('each spelling of an action counts as an action', async () => {
+  const from = newAddress()
+  for (const [index, path] of ['/_actions/login', '/_actions/login/', '/?_action=%256Cogin'].entries()) {
+    const { status, headers } = await ask({ from, ...FORM, path })
+    expect([path, status, headers['ratelimit']]).toEqual([path, 200, `"actions";r=${4 - index};t=3600`])
+  }
+})
+
 test('an endpoint is refused with the page', async () => {
   const from = newAddress()
   await Promise.all(Array.from({ length: 20 }, () => ask({ from })))

@@ -6,7 +6,7 @@ import { ipKey, withRateLimit } from 'tollgate/fetch'
 
 const store = new RedisStore({ url: process.env['REDIS_URL'] ?? 'redis://localhost:6379' })
 const pages = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }), { store, prefix: 'pages' })
-const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store, prefix: 'logins' })
+const actions = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store, prefix: 'actions' })
 
 const limitedBy = (limiter: RateLimiter) =>
   withRateLimit((_, __: APIContext, next: MiddlewareNext) => next(), {
@@ -28,9 +28,9 @@ const limitedBy = (limiter: RateLimiter) =>
     },
   })
 const limitPages = limitedBy(pages)
-const limitLogins = limitedBy(logins)
+const limitActions = limitedBy(actions)
 
 export const onRequest: MiddlewareHandler = (context, next) => {
   const { action } = getActionContext(context)
-  return (action?.name === 'login' ? limitLogins : limitPages)(context.request, context, next)
+  return (action === undefined ? limitPages : limitActions)(context.request, context, next)
 }

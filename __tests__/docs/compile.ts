@@ -23,12 +23,24 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
-  // The packages of the SDK are in the folder of the tests that use them.
+  // Some packages are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
-      name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
-    ]),
+    Object.entries({
+      ai: 'dist/index.d.ts',
+      '@ai-sdk/*': 'dist/index.d.ts',
+      '@anthropic-ai/sdk': 'index.d.mts',
+      '@elysiajs/node': 'dist/index.d.ts',
+      '@langchain/openai': 'dist/index.d.ts',
+      '@modelcontextprotocol/*': 'dist/index.d.mts',
+      '@sveltejs/kit/hooks': '../types/index.d.ts',
+      'aws-lambda': '../@types/aws-lambda/index.d.ts',
+      astro: 'dist/types/public/index.d.ts',
+      'astro:actions': '../astro/dist/actions/runtime/entrypoints/server.d.ts',
+      elysia: 'dist/index.d.ts',
+      openai: 'index.d.mts',
+      'react-router': 'dist/development/index.d.ts',
+      zod: 'index.d.ts',
+    }).map(([name, types]) => [name, [join(__dirname, '../integrations/node_modules', name, types)]]),
   ),
   noEmit: true,
 }

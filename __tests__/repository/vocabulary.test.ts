@@ -141,6 +141,7 @@ const FOREIGN = new Set([
   ...['Align', 'CL', 'THROTTLE', 'CLIENT', 'ID', 'MeterProvider'],
   ...['UsersController', '__typename', '_setTimeout', 'connect_error', 'edges', 'useFakeTimers'],
   ...['originalError', 'preHandler', 'DecompressionStream', 'APICallError', 'wrapLanguageModel'],
+  ...['total_tokens', 'prompt_tokens_details', 'cached_tokens'],
 ])
 
 test('every name in backticks in a comment is in the code', () => {

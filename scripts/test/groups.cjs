@@ -38,8 +38,9 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'ai-sdk/*',
+      'mcp/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
-      'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers}',
+      'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers,usage}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'estimate/*',
       'fallback/{options,share}',

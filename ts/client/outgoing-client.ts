@@ -4,6 +4,7 @@ import { TollgateError } from '../api/error.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
+import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { inThisContext } from '../platform/root-context.js'
 import { type AttemptResult, discard } from './answer.js'
 import { Attempt, isFailure, type ReadResult } from './attempt.js'
@@ -37,8 +38,9 @@ import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
-import { type Turn, turnsOf } from './turn.js'
+import { settleTurn, type Turn, turnsOf } from './turn.js'
 import { turnOptions } from './turn-need.js'
+import { UsageReader, usedUnits } from './usage.js'
 
 /**
  * Sends calls to a service that limits its callers.
@@ -63,7 +65,7 @@ import { turnOptions } from './turn-need.js'
  */
 export class OutgoingClient<K = string, N extends string = string, T extends string = never, C = number> {
   readonly #options: CheckedClientOptions
-  readonly #events = new Events<ClientEvents<K>>()
+  readonly #events = new Events<ClientEvents<K, C>>()
   readonly #hooks: Hooks
   readonly #budget: RetryBudget
   readonly #ask
@@ -85,7 +87,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   constructor(options: ClientOptions<K, N, T, C>) {
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
-    this.#ask = turnsOf(this.#options.limiter, this.#options.time)
+    this.#ask = turnsOf(this.#options.limiter, this.#options.time, this.#options.usageOf !== undefined)
     this.#delayed = new DelayedCalls(this.#options.time, (call, error) => this.#giveUp(call, error))
     this.#budget = new RetryBudget(this.#options.retries.budget)
     this.#hooks = new Hooks(this.#options, (event) => {
@@ -224,9 +226,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /** Calls a function with each event of a kind. The returned function removes it. */
-  on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
+  on<Name extends keyof ClientEvents<K, C>>(
+    name: Name,
+    listener: (event: ClientEvents<K, C>[Name]) => void,
+  ): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
-    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'hookError']
+    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
     if (!names.includes(name)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
     }
@@ -304,7 +309,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       const message = `${maxQueued} calls wait already; raise maxQueued, or make fewer calls`
       throw new TollgateError('OVERLOADED', message, { attempts: 0 })
     }
-    const queue = this.#queueOf(checked.key)
+    const sequence = this.#sequence++
+    const queue = this.#queueOf({ key: checked.key, sequence })
     const now = time.now()
     return new Promise((resolve, reject) => {
       this.#queued++
@@ -315,7 +321,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         // Its turn may come in the context of another call.
         run: inThisContext(run),
         holdsBody: how.isFetch === true && holdsBodies,
-        sequence: this.#sequence++,
+        sequence,
         rank: now - checked.priority * ageingMs,
         resolve,
         reject,
@@ -334,11 +340,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   #enqueue(call: ScheduledCall): void {
     call.waitsSince = this.#options.time.now()
-    this.#queueOf(call.key).add(call)
+    this.#queueOf(call).add(call)
   }
 
-  #queueOf(key: unknown): KeyQueue {
-    const name = nameOfKey(key)
+  /** The queue of a key. Where I/O belongs to one request, each call has its own: no other request may start it. */
+  #queueOf({ key, sequence }: Pick<ScheduledCall, 'key' | 'sequence'>): KeyQueue {
+    const name = nameOfKey(key) + (HAS_REQUEST_IO ? sequence : '')
     const known = this.#queues.get(name)
     if (known !== undefined) {
       return known
@@ -378,6 +385,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     this.#events.emit('start', { key, priority, attempt: number, waitedMs: attempt.startedAt - call.waitsSince })
     const ended = await attempt.run((result) => this.#hooks.read(call, result))
     const isRetried = this.#isRetried(call, ended)
+    const isSuccess = !isFailure(ended)
+    const { result } = ended
+    const { usageOf } = this.#options
+    const usage = isSuccess && !result.isError && usageOf !== undefined ? UsageReader.of(result.value) : undefined
     const end = (isSuccess: boolean) => {
       const { status } = ended.answer
       const durationMs = time.now() - attempt.startedAt
@@ -385,19 +396,30 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       if (!isRetried) {
         call.onEnd()
       }
-      attempt.end(() => {
+      const onEnded = () => {
         this.#running.delete(attempt)
         this.#checkDrained()
+      }
+      return attempt.end(() => {
+        if (usageOf === undefined) {
+          turn.end()
+          onEnded()
+          return undefined
+        }
+        return settleTurn(turn, () => usedUnits(call, ended.answer, usage, usageOf)).then((settled) => {
+          const event = { key, attempt: number, cost: call.cost, ...settled }
+          this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
+          onEnded()
+        })
       })
     }
-    const isSuccess = !isFailure(ended)
-    const { result } = ended
-    if (!isRetried && !result.isError && call.holdsBody && attempt.hasPermit) {
+    const needsBody = turn.signal !== undefined || usage !== undefined
+    if (!isRetried && !result.isError && call.holdsBody && needsBody) {
       const { signal } = attempt
-      const value = holdBody(result.value, { time, signal, onEnd: (isWhole) => end(isSuccess && isWhole) })
+      const value = holdBody(result.value, { time, signal, usage, onEnd: (isWhole) => end(isSuccess && isWhole) })
       this.#finish(call, ended, { isError: false, value })
     } else {
-      end(isSuccess)
+      void end(isSuccess)
       this.#finish(call, ended, isRetried ? undefined : result)
     }
   }
@@ -446,7 +468,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
     const { limiter } = this.#options
     const { key } = call
-    this.#queueOf(key).pause(durationMs, undefined)
+    this.#queueOf(call).pause(durationMs, undefined)
     let applied: ClientEvents['block']['applied'] = false
     let error: TollgateError | undefined
     try {
@@ -454,7 +476,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       if (applied !== false) {
         // An earlier block may end later.
         const decision = await limiter.peek(key, turnOptions(call))
-        this.#queueOf(key).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
+        this.#queueOf(call).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
       }
     } catch (cause) {
       error = cause as TollgateError

@@ -11,7 +11,7 @@ const KINDS = {
 }
 
 const CELL = { width: 52, height: 26 }
-const [LEFT, TOP, BELOW] = [250, 150, 50]
+const [LEFT, TOP, BELOW] = [310, 150, 50]
 
 /** @param {import('./record.mjs').Report} record */
 export function plot({ contenders, scenarios, cells }) {

@@ -14,6 +14,9 @@ const UNDECIDED: Refusal = { retryAfterMs: 1_000, stepMs: 10, isLate: false }
 /** The turns of these jobs. */
 const UNDECIDED_GROUP = Symbol('undecided')
 
+/** An idle worker picks delayed jobs up to 100 ms late. A burst that takes this long to refill makes up for it. */
+const COARSE_MS = 1_000
+
 /** Until the process has released a permit, the limiter does not know how long jobs take. */
 const UNKNOWN_HOLD_MS = 1_000
 
@@ -69,10 +72,17 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
     if (!decision.allowed) {
       const holdMs = hasReleased ? decision.retryAfterMs : Math.min(decision.retryAfterMs, UNKNOWN_HOLD_MS)
       const isHeld = isPermit && decision.status === 'refused'
-      const stepMs = ((isHeld ? holdMs : windowMsOf(policy, decision.policy)) * cost) / decision.capacity
+      const windowMs = windowMsOf(policy, decision.policy)
+      const stepMs = ((isHeld ? holdMs : windowMs) * cost) / decision.capacity
       const retryAfterMs = isHeld ? stepMs : decision.retryAfterMs
       const at = Math.ceil(turns.next(group, { retryAfterMs, stepMs, isLate }, now))
-      return await delay(job, token, at, isHeld ? () => turns.park(group, job) : undefined)
+      return await delay(job, token, at, () => {
+        if (isHeld) {
+          turns.park(group, job)
+        } else if (windowMs < COARSE_MS) {
+          turns.promoteAt(job, at)
+        }
+      })
     }
     const hasRoom = decision.remaining > 0 && (isPermit || decision.used <= cost) && !decision.repeated
     turns.admit(group, { isLate, hasRoom }, now)
@@ -89,7 +99,7 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
       // A permit whose release fails expires by itself.
       await permit?.release?.().catch(() => {})
       hasReleased ||= permit?.release !== undefined
-      await turns.promote(group)
+      void turns.promote(group)
     }
   }
 }

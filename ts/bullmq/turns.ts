@@ -1,3 +1,4 @@
+import { timers } from '../platform/timers.js'
 import type { LimitedJob } from './options.js'
 
 /** The most groups and the most jobs that a process remembers. */
@@ -43,6 +44,7 @@ interface Group {
 export class Turns {
   readonly #groups = new Map<GroupName, Group>()
   #parked = 0
+  #timers = 0
 
   /** The time at which a refused job should be picked again. */
   next(name: GroupName, { retryAfterMs, stepMs, isLate }: Refusal, now: number): number {
@@ -54,7 +56,7 @@ export class Turns {
     const group = this.#group(name)
     group.stepMs = stepMs
     if (isLate) {
-      adapt(group, 1.25, now)
+      adapt(group, 1.1, now)
     }
     group.until = Math.max(earliest, group.until + stepMs * group.sparseness)
     const ahead = group.until - earliest
@@ -76,7 +78,7 @@ export class Turns {
     if (group !== undefined) {
       group.until = hasRoom ? 0 : group.until
       if (isLate) {
-        adapt(group, 0.8, now)
+        adapt(group, 0.7, now)
       }
     }
   }
@@ -115,6 +117,18 @@ export class Turns {
       }
     }
     group.isVacant = true
+  }
+
+  /** Ends the delay of a job at its turn. BullMQ does so, too, but later. */
+  promoteAt(job: LimitedJob, at: number): void {
+    if (this.#timers < MAX_REMEMBERED) {
+      this.#timers++
+      const promote = () => {
+        this.#timers--
+        job.promote().catch(() => {})
+      }
+      timers.setTimeout(promote, Math.max(0, at - Date.now())).unref()
+    }
   }
 
   #group(name: GroupName): Group {

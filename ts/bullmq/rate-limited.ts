@@ -9,7 +9,7 @@ import { type JobRateLimitOptions, jobOptionsOf, type LimitedJob } from './optio
 import { type Refusal, Turns } from './turns.js'
 
 /** Jobs that the limiter could not decide are tried again after this time, one by one. */
-const UNDECIDED: Refusal = { retryAfterMs: 1_000, stepMs: 10, isLate: false }
+const UNDECIDED: Refusal = { retryAfterMs: 1_000, stepMs: 10 }
 
 /** The turns of these jobs. */
 const UNDECIDED_GROUP = Symbol('undecided')
@@ -54,7 +54,6 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
   return async (job, token, signal) => {
     const call = await callOf(checked, job)
     const group = typeof call.key === 'string' ? call.key : JSON.stringify(call.key)
-    const isLate = job.attemptsStarted - job.attemptsMade > 1
     turns.unpark(group, job.id)
     const permit = await charge(checked, job, call)
     const decision = permit?.decision
@@ -75,7 +74,10 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
       const windowMs = windowMsOf(policy, decision.policy)
       const stepMs = ((isHeld ? holdMs : windowMs) * cost) / decision.capacity
       const retryAfterMs = isHeld ? stepMs : decision.retryAfterMs
-      const at = Math.ceil(turns.next(group, { retryAfterMs, stepMs, isLate }, now))
+      const hadTurn = job.attemptsStarted - job.attemptsMade > 1
+      // Without a burst a job comes too early if the job before it was late.
+      const isEarly = hadTurn && cost === decision.capacity && retryAfterMs <= stepMs / 2
+      const at = isEarly ? now + retryAfterMs : turns.next(group, { retryAfterMs, stepMs }, now)
       return await delay(job, token, at, () => {
         if (isHeld) {
           turns.park(group, job)
@@ -84,8 +86,9 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
         }
       })
     }
-    const hasRoom = decision.remaining > 0 && (isPermit || decision.used <= cost) && !decision.repeated
-    turns.admit(group, { isLate, hasRoom }, now)
+    if (decision.remaining > 0 && (isPermit || decision.used <= cost) && !decision.repeated) {
+      turns.clear(group)
+    }
     const either = eitherSignal(signal, permit?.signal)
     try {
       return await run(job, token, either.signal as PermitSignal | undefined)

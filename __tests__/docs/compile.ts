@@ -25,7 +25,7 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*'].map((name) => [
+    ['ai', '@ai-sdk/*', 'bullmq'].map((name) => [
       name,
       [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
     ]),

@@ -39,6 +39,7 @@ const GROUPS = [
     tests: [
       'ai-sdk/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
+      'bullmq/*',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'estimate/*',

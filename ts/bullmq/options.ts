@@ -1,4 +1,5 @@
 import type { Decision } from '../api/decision.js'
+import type { AbortSignalLike } from '../api/wait.js'
 import { type Duration, wholeMillis } from '../input/duration.js'
 import { functionOf, invalid, optionsOf, trueOrFalse } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
@@ -76,7 +77,7 @@ export interface JobRateLimitOptions<J = LimitedJob, K = string, T extends strin
 export interface JobPermit {
   readonly allowed: boolean
   readonly decision: Decision
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignalLike
   release?(): Promise<boolean>
 }
 

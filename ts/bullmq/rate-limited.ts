@@ -109,8 +109,8 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
 
 /** Moves a job to the delayed set, and tells the worker so. */
 async function delay(job: LimitedJob, token: string | undefined, at: number, onDelayed?: () => void): Promise<never> {
-  // BullMQ knows its error by the name.
-  const error = Object.assign(new Error('bullmq:movedToDelayed'), { name: 'DelayedError' })
+  // BullMQ knows its error by the name; its first releases of version 5 do so by the message.
+  const error = Object.assign(new Error('DelayedError'), { name: 'DelayedError' })
   try {
     await job.moveToDelayed(at, token)
     onDelayed?.()

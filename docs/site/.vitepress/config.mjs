@@ -91,6 +91,7 @@ export default defineConfig({
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
           page('The AI SDK', 'ai-sdk'),
+          page('BullMQ', 'bullmq'),
           page('Outgoing calls', 'client'),
           page('Calls that may be repeated', 'repeated-calls'),
           page('Redis by service', 'hosting'),

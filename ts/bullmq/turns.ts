@@ -9,15 +9,15 @@ const MAX_AHEAD_MS = 600_000
 
 type GroupName = string | symbol
 
-/** Why a job does not run now. */
-export interface Refusal {
+/** What is known of a job that does not run now. */
+export interface TurnRequest {
   /** The time until the job may fit. */
   readonly retryAfterMs: number
   /** The time in which its group gets room for one such job. */
   readonly stepMs: number
 }
 
-interface Group {
+interface GroupTurns {
   /** The last turn that was given. */
   until: number
   /** Whether a permit was released while no job was parked. */
@@ -34,12 +34,12 @@ interface Group {
  * The limiter alone decides which job runs. Wrong turns cost picks or time.
  */
 export class Turns {
-  readonly #groups = new Map<GroupName, Group>()
+  readonly #groups = new Map<GroupName, GroupTurns>()
   #parked = 0
   #timers = 0
 
   /** The time at which a refused job should be picked again. */
-  next(name: GroupName, { retryAfterMs, stepMs }: Refusal, now: number): number {
+  next(name: GroupName, { retryAfterMs, stepMs }: TurnRequest, now: number): number {
     const group = this.#group(name)
     const earliest = now + retryAfterMs
     group.until = Math.max(earliest, group.until + stepMs)
@@ -103,7 +103,7 @@ export class Turns {
     }
   }
 
-  #group(name: GroupName): Group {
+  #group(name: GroupName): GroupTurns {
     let group = this.#groups.get(name)
     if (group === undefined) {
       for (const [oldest, { parked }] of this.#groups.size < MAX_REMEMBERED ? [] : this.#groups) {

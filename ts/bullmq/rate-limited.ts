@@ -6,10 +6,10 @@ import type { Policy } from '../policies/policy.js'
 import { windowMsOf } from '../policies/window.js'
 import { callOf, charge } from './charge.js'
 import { type JobRateLimitOptions, jobOptionsOf, type LimitedJob } from './options.js'
-import { type TurnRequest, Turns } from './turns.js'
+import { type RefusedTurn, Turns } from './turns.js'
 
 /** Jobs that the limiter could not decide are tried again after this time, one by one. */
-const UNDECIDED: TurnRequest = { retryAfterMs: 1_000, stepMs: 10 }
+const UNDECIDED: RefusedTurn = { retryAfterMs: 1_000, stepMs: 10 }
 
 /** The turns of these jobs. */
 const UNDECIDED_GROUP = Symbol('undecided')

@@ -10,7 +10,7 @@ const MAX_AHEAD_MS = 600_000
 type GroupName = string | symbol
 
 /** What is known of a job that does not run now. */
-export interface TurnRequest {
+export interface RefusedTurn {
   /** The time until the job may fit. */
   readonly retryAfterMs: number
   /** The time in which its group gets room for one such job. */
@@ -39,7 +39,7 @@ export class Turns {
   #timers = 0
 
   /** The time at which a refused job should be picked again. */
-  next(name: GroupName, { retryAfterMs, stepMs }: TurnRequest, now: number): number {
+  next(name: GroupName, { retryAfterMs, stepMs }: RefusedTurn, now: number): number {
     const group = this.#group(name)
     const earliest = now + retryAfterMs
     group.until = Math.max(earliest, group.until + stepMs)

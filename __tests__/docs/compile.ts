@@ -25,9 +25,9 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   // The packages of the SDK are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    ['ai', '@ai-sdk/*', 'bullmq'].map((name) => [
+    Object.entries({ ai: 'dist', '@ai-sdk/*': 'dist', bullmq: 'dist/esm' }).map(([name, folder]) => [
       name,
-      [join(__dirname, '../integrations/node_modules', name, 'dist/index.d.ts')],
+      [join(__dirname, '../integrations/node_modules', name, folder, 'index.d.ts')],
     ]),
   ),
   noEmit: true,

@@ -21,9 +21,9 @@ const PAGE = join(ROOT, 'docs', 'mistakes.md')
 
 const INTRODUCTION = `# Mistakes
 
-The errors of TypeScript and of the package for common mistakes. \`node scripts/mistakes.mjs --write\` generates this page
-from \`scripts/mistakes/table.cjs\`. A dash means that the compiler does not find the mistake, because it concerns a
-value and not a type. Of a compiler's answer of several lines, the page shows the one that says most.
+The tables show the errors of TypeScript and of the package for common mistakes. A dash means that the compiler does
+not find the mistake, because it is in a value and not in a type. If the compiler prints several lines, the table shows
+the line that says most. \`node scripts/mistakes.mjs --write\` generates this page from \`scripts/mistakes/table.cjs\`.
 
 The programs begin with these lines:
 `

@@ -23,12 +23,22 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
-  // The packages of the SDK are in the folder of the tests that use them.
+  // Some packages are in the folder of the tests that use them.
   paths: Object.fromEntries(
-    Object.entries({ ai: 'dist', '@ai-sdk/*': 'dist', bullmq: 'dist/esm' }).map(([name, folder]) => [
-      name,
-      [join(__dirname, '../integrations/node_modules', name, folder, 'index.d.ts')],
-    ]),
+    Object.entries({
+      ai: 'dist/index.d.ts',
+      '@ai-sdk/*': 'dist/index.d.ts',
+      '@anthropic-ai/sdk': 'index.d.mts',
+      '@elysiajs/node': 'dist/index.d.ts',
+      '@langchain/openai': 'dist/index.d.ts',
+      '@sveltejs/kit/hooks': '../types/index.d.ts',
+      astro: 'dist/types/public/index.d.ts',
+      'astro:actions': '../astro/dist/actions/runtime/entrypoints/server.d.ts',
+      bullmq: 'dist/esm/index.d.ts',
+      elysia: 'dist/index.d.ts',
+      openai: 'index.d.mts',
+      'react-router': 'dist/development/index.d.ts',
+    }).map(([name, types]) => [name, [join(__dirname, '../integrations/node_modules', name, types)]]),
   ),
   noEmit: true,
 }

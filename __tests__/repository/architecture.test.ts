@@ -97,7 +97,8 @@ test("the package sets timers only through ts/platform/timers.ts, which sets the
 
 test('every source file that a page or a comment names exists', () => {
   const pages = knownFiles().filter((file) => file.endsWith('.md') && existsSync(at(file)))
-  const path = /(?<![\w./-])(?:src|ts|lua|__tests__|tests)\/[\w/-]+\.(?:rs|ts|lua|mjs|cjs|md)\b/g
+  // A line that begins with `// src/` is the first one of a file of a user's app.
+  const path = /(?<![\w./-])(?<!^\/\/ )(?:src|ts|lua|__tests__|tests)\/[\w/-]+\.(?:rs|ts|lua|mjs|cjs|md)\b/gm
   const named = [...sources, ...pages].flatMap((file) => {
     const names = read(file).match(path) ?? []
     return names.map((name) => ({ file, name }))

@@ -146,6 +146,7 @@ const FOREIGN = new Set([
   ...['UsersController', '__typename', '_setTimeout', 'connect_error', 'edges', 'useFakeTimers'],
   ...['originalError', 'preHandler', 'DecompressionStream', 'APICallError', 'wrapLanguageModel'],
   ...['lockDuration', 'stalledInterval'],
+  ...['total_tokens', 'prompt_tokens_details', 'cached_tokens'],
 ])
 
 test('every name in backticks in a comment is in the code', () => {

@@ -27,7 +27,7 @@ export class Attempt {
   /** Whether the function of the call still runs, perhaps after its time. */
   #isRunning = true
   #hasEnded = false
-  #onEnd: () => void = () => {}
+  #onEnd: () => Promise<void> | undefined = () => undefined
 
   constructor(call: ScheduledCall, turn: Turn, time: WaitingTime) {
     this.#call = call
@@ -40,10 +40,6 @@ export class Attempt {
 
   get signal(): PermitSignal {
     return this.#controller.signal as PermitSignal
-  }
-
-  get hasPermit(): boolean {
-    return this.#turn.signal !== undefined
   }
 
   abort(reason: unknown): void {
@@ -77,11 +73,11 @@ export class Attempt {
     return first
   }
 
-  /** Ends the attempt: once its function no longer runs, it releases the permit and calls `onEnd`. */
-  end(onEnd: () => void): void {
+  /** Ends the attempt: once its function no longer runs, it calls `onEnd`, which ends its turn. */
+  end(onEnd: () => Promise<void> | undefined): Promise<void> | undefined {
     this.#hasEnded = true
     this.#onEnd = onEnd
-    this.#endIfOver()
+    return this.#endIfOver()
   }
 
   async #runFunction(read: (result: AttemptResult) => Answer | Promise<Answer>): Promise<ReadResult> {
@@ -96,17 +92,17 @@ export class Attempt {
     const answer = read(result)
     const ended = { result, answer: 'then' in answer ? await answer : answer }
     this.#isRunning = false
-    this.#endIfOver()
+    void this.#endIfOver()
     return ended
   }
 
-  #endIfOver(): void {
-    if (this.#hasEnded && !this.#isRunning) {
-      for (const unlink of this.#unlinks) {
-        unlink()
-      }
-      this.#turn.end()
-      this.#onEnd()
+  #endIfOver(): Promise<void> | undefined {
+    if (!this.#hasEnded || this.#isRunning) {
+      return undefined
     }
+    for (const unlink of this.#unlinks) {
+      unlink()
+    }
+    return this.#onEnd()
   }
 }

@@ -1,3 +1,4 @@
+import { canSettle, unsettledError } from '../api/can-settle.js'
 import { costsOf, mostByMeter, plainUnitsOf } from '../api/metered-units.js'
 import { signalOf } from '../api/wait.js'
 import { clockOf } from '../input/clock.js'
@@ -6,7 +7,8 @@ import { invalid, oneOf, optionalFunction, optionsOf, trueOrFalse, wholeNumber }
 import { waitingTimeOf } from '../platform/waiting-time.js'
 import { meterSetOf } from '../policies/meter.js'
 import type { Policy } from '../policies/policy.js'
-import type { ClientLimiter, RefusalOf, ShouldRetry } from './options.js'
+import type { PolicySet } from '../policies/policy-set.js'
+import type { ClientLimiter, RefusalOf, ShouldRetry, UsageNumbers } from './options.js'
 import type { TurnCost } from './turn-need.js'
 
 /** A day. */
@@ -26,6 +28,7 @@ const CLIENT_OPTIONS = [
   'refusalOf',
   'pauseWhenEmpty',
   'holdUntil',
+  'usageOf',
   'fetch',
   'clock',
 ] as const
@@ -36,6 +39,10 @@ export function clientOptionsOf(value: unknown) {
   const { pauseWhenEmpty = false, holdUntil = 'body' } = options
   if (!isLimiter(limiter)) {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
+  }
+  const usageOf = optionalFunction<(usage: UsageNumbers) => unknown>('usageOf', options.usageOf)
+  if (usageOf !== undefined) {
+    checkUsageOf(limiter.policies, holdUntil)
   }
   return {
     limiter,
@@ -50,9 +57,21 @@ export function clientOptionsOf(value: unknown) {
     pauseWhenEmpty: trueOrFalse('INVALID_OPTION', 'pauseWhenEmpty', pauseWhenEmpty),
     /** Whether `fetch` holds permits until the body has ended. */
     holdsBodies: oneOf('INVALID_OPTION', 'holdUntil', holdUntil, ['body', 'headers']) === 'body',
+    usageOf,
     /** `undefined`: the platform's function. */
     fetch: optionalFunction<(input: unknown, init: unknown) => Promise<unknown>>('fetch', options.fetch),
     time: waitingTimeOf(clockOf('clock', clock)),
+  }
+}
+
+function checkUsageOf(policies: { readonly [name: string]: Policy }, holdUntil: unknown): void {
+  const list = Object.entries(policies).map(([name, policy]) => ({ name, policy }))
+  const policySet = { policies: list } as unknown as PolicySet
+  if (!canSettle(policySet)) {
+    throw unsettledError('usageOf', policySet)
+  }
+  if (holdUntil === 'headers') {
+    throw invalid('INVALID_OPTION', 'holdUntil', "must be 'body' beside usageOf, which reads the body", holdUntil)
   }
 }
 
@@ -130,6 +149,8 @@ export function scheduleOptionsOf(where: string, value: unknown, defaults: CallD
     key,
     priority: wholeNumber('INVALID_OPTION', 'priority', priority, -100, 100),
     cost: costIn(defaults.limiter, tier, cost),
+    /** Without the meters that the call leaves out. */
+    namedCost: cost,
     signal: signalOf(signal),
     maxWaitMs: waitOf(options.maxWait ?? defaults.maxWaitMs),
     tier: tier as string | undefined,

@@ -1,6 +1,7 @@
 import type { PermitSignal } from '../api/permit.js'
 import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
+import type { UsageReader } from './usage.js'
 
 /** The bytes that are read before the caller reads. A body that is not longer ends also if nobody reads it. */
 const READ_AHEAD = 65_536
@@ -12,32 +13,38 @@ interface BodyHolder {
   readonly time: WaitingTime
   /** Ends the body when it is aborted. */
   readonly signal: PermitSignal
-  /** The body has ended: it was read to its end, cancelled (both successful), or has failed. */
-  onEnd(isSuccess: boolean): void
+  /** Reads what passes. */
+  readonly usage: UsageReader | undefined
+  /**
+   * The body has ended: it was read to its end, cancelled (both successful), or has failed. The reader receives the end
+   * when the returned promise resolves.
+   */
+  onEnd(isSuccess: boolean): Promise<void> | undefined
 }
 
 /** Watches the body of a response. The caller gets the returned response. A value without a body has ended at once. */
-export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): unknown {
+export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHolder): unknown {
   if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.bodyUsed) {
-    onEnd(true)
+    void onEnd(true)
     return value
   }
   const reader = value.body.getReader()
   let stream: ReadableByteStreamController
   let unread: PlatformTimer | undefined
   let hasEnded = false
-  const end = (isSuccess: boolean) => {
+  const end = (isSuccess: boolean): Promise<void> | undefined => {
     time.clearTimeout(unread)
-    if (!hasEnded) {
-      hasEnded = true
-      removeAbortListener(signal, onAbort)
-      onEnd(isSuccess)
+    if (hasEnded) {
+      return undefined
     }
+    hasEnded = true
+    removeAbortListener(signal, onAbort)
+    return onEnd(isSuccess)
   }
   const onAbort = () => {
     stream.error(signal.reason)
     reader.cancel(signal.reason).catch(() => {})
-    end(false)
+    void end(false)
   }
   const source: UnderlyingByteSource = {
     type: 'bytes',
@@ -49,23 +56,31 @@ export function holdBody(value: unknown, { time, signal, onEnd }: BodyHolder): u
       try {
         const chunk = await nextChunk(reader)
         if (chunk !== undefined) {
+          usage?.add(chunk)
+          if (usage?.isWhole === true) {
+            await end(true)
+          }
           controller.enqueue(chunk)
           if ((controller.desiredSize ?? 0) <= 0) {
-            unread = time.setTimeout(() => end(true), UNREAD_MS)
+            unread = time.setTimeout(() => void end(true), UNREAD_MS)
             unread.unref?.()
           }
           return
         }
       } catch (error) {
-        end(false)
+        void end(false)
         throw error
+      }
+      usage?.end()
+      const ended = end(true)
+      if (ended !== undefined) {
+        await ended
       }
       controller.close()
       controller.byobRequest?.respond(0)
-      end(true)
     },
     cancel: (reason) => {
-      end(true)
+      void end(true)
       return reader.cancel(reason)
     },
   }

@@ -23,5 +23,7 @@ export type {
   RunContext,
   ScheduleOptions,
   ShouldRetry,
+  UsageNumbers,
+  UsageOf,
 } from './options.js'
 export { OutgoingClient } from './outgoing-client.js'

@@ -1,6 +1,7 @@
 import type { Allowed, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
+import type { Settlement } from '../api/reservation.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { Duration } from '../input/duration.js'
 import type { TimerClock } from '../platform/timer-clock.js'
@@ -80,6 +81,8 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
    * cancelled or failed), or when its headers are there. Default: `'body'`.
    */
   readonly holdUntil?: 'body' | 'headers'
+  /** See {@link UsageOf}. Default: each attempt is charged its cost. */
+  readonly usageOf?: UsageOf<C>
   /** Sends the requests of `fetch`. Default: the platform's function. */
   readonly fetch?: FetchFunction
   /**
@@ -130,6 +133,32 @@ export type ShouldRetry = (failure: unknown, attempt: number) => boolean | undef
  * @param result - What the function returned or threw. Read the body of a `Response` by a `clone()`.
  */
 export type RefusalOf = (result: unknown) => Duration | undefined | PromiseLike<Duration | undefined>
+
+/**
+ * Turns the usage that a response of `fetch` reports into units, which correct the cost of its request: surplus units
+ * are given back, and missing ones are charged or owed, as by `commit` of a reservation. Called once for each response
+ * that reports a usage, before its reader receives the end.
+ *
+ * Of a body that is cut short, each meter is charged its cost or more. A refused request, and one with a status from
+ * 400 to 499, gets the units back that its `cost` names. All others keep their cost. Meters that are left out keep it,
+ * too.
+ *
+ * Needs policies whose units can be settled: beside `concurrency` at least one, and no `slidingCounter`. Without
+ * `concurrency`, calls wait for rates as they do for windows. There is an event `charge` for each attempt. If the
+ * function fails or returns wrong units, the event has the error, and the cost stays charged.
+ *
+ * See `docs/client.md#usage`.
+ */
+export type UsageOf<C = number> = (usage: UsageNumbers) => Partial<C>
+
+/**
+ * The numbers of the member `usage` of a JSON body, or of all events of a stream, the latest of each name:
+ * `total_tokens`, or `prompt_tokens_details.cached_tokens` for a member of a member. It may also be a member of
+ * `message` or `response`.
+ */
+export interface UsageNumbers {
+  readonly [name: string]: number
+}
 
 /** The key of one call: required if the client has none. */
 export interface ClientKey<K> {
@@ -225,7 +254,7 @@ export interface ClosedCalls {
 }
 
 /** The events of an {@link OutgoingClient}. */
-export interface ClientEvents<K = string> {
+export interface ClientEvents<K = string, C = number> {
   /** A call has its turn and starts. */
   start: {
     readonly key: K
@@ -272,6 +301,19 @@ export interface ClientEvents<K = string> {
     readonly applied: 'store' | 'fallback' | false
     /** The error of `block`, if it failed. */
     readonly error: TollgateError | undefined
+  }
+  /** With `usageOf`: the units of an attempt are settled. */
+  charge: {
+    readonly key: K
+    readonly attempt: number
+    /** The units that it took at its start. */
+    readonly cost: C
+    /** The units that were used; `undefined`: no usage is known, so the cost stays charged. */
+    readonly units: Partial<C> | undefined
+    /** How they were settled; `undefined` after an error. */
+    readonly settlement: Settlement | Settlement<string> | undefined
+    /** The error of `usageOf`, or of the limiter: the cost stays charged. */
+    readonly error: unknown
   }
   /** A function of the options failed, or returned a wrong value: the client decided without it. */
   hookError: { readonly key: K; readonly hook: 'refusalOf' | 'shouldRetry'; readonly error: unknown }

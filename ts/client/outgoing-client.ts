@@ -37,8 +37,9 @@ import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
-import { type Turn, turnsOf } from './turn.js'
+import { settleTurn, type Turn, turnsOf } from './turn.js'
 import { turnOptions } from './turn-need.js'
+import { UsageReader, usedUnits } from './usage.js'
 
 /**
  * Sends calls to a service that limits its callers.
@@ -63,7 +64,7 @@ import { turnOptions } from './turn-need.js'
  */
 export class OutgoingClient<K = string, N extends string = string, T extends string = never, C = number> {
   readonly #options: CheckedClientOptions
-  readonly #events = new Events<ClientEvents<K>>()
+  readonly #events = new Events<ClientEvents<K, C>>()
   readonly #hooks: Hooks
   readonly #budget: RetryBudget
   readonly #ask
@@ -85,7 +86,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   constructor(options: ClientOptions<K, N, T, C>) {
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
-    this.#ask = turnsOf(this.#options.limiter, this.#options.time)
+    this.#ask = turnsOf(this.#options.limiter, this.#options.time, this.#options.usageOf !== undefined)
     this.#delayed = new DelayedCalls(this.#options.time, (call, error) => this.#giveUp(call, error))
     this.#budget = new RetryBudget(this.#options.retries.budget)
     this.#hooks = new Hooks(this.#options, (event) => {
@@ -224,9 +225,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   /** Calls a function with each event of a kind. The returned function removes it. */
-  on<Name extends keyof ClientEvents<K>>(name: Name, listener: (event: ClientEvents<K>[Name]) => void): () => void {
+  on<Name extends keyof ClientEvents<K, C>>(
+    name: Name,
+    listener: (event: ClientEvents<K, C>[Name]) => void,
+  ): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
-    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'hookError']
+    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
     if (!names.includes(name)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
     }
@@ -378,6 +382,10 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     this.#events.emit('start', { key, priority, attempt: number, waitedMs: attempt.startedAt - call.waitsSince })
     const ended = await attempt.run((result) => this.#hooks.read(call, result))
     const isRetried = this.#isRetried(call, ended)
+    const isSuccess = !isFailure(ended)
+    const { result } = ended
+    const { usageOf } = this.#options
+    const usage = isSuccess && !result.isError && usageOf !== undefined ? UsageReader.of(result.value) : undefined
     const end = (isSuccess: boolean) => {
       const { status } = ended.answer
       const durationMs = time.now() - attempt.startedAt
@@ -385,19 +393,30 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       if (!isRetried) {
         call.onEnd()
       }
-      attempt.end(() => {
+      const onEnded = () => {
         this.#running.delete(attempt)
         this.#checkDrained()
+      }
+      return attempt.end(() => {
+        if (usageOf === undefined) {
+          turn.end()
+          onEnded()
+          return undefined
+        }
+        return settleTurn(turn, () => usedUnits(call, ended.answer, usage, usageOf)).then((settled) => {
+          const event = { key, attempt: number, cost: call.cost, ...settled }
+          this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
+          onEnded()
+        })
       })
     }
-    const isSuccess = !isFailure(ended)
-    const { result } = ended
-    if (!isRetried && !result.isError && call.holdsBody && attempt.hasPermit) {
+    const needsBody = turn.signal !== undefined || usage !== undefined
+    if (!isRetried && !result.isError && call.holdsBody && needsBody) {
       const { signal } = attempt
-      const value = holdBody(result.value, { time, signal, onEnd: (isWhole) => end(isSuccess && isWhole) })
+      const value = holdBody(result.value, { time, signal, usage, onEnd: (isWhole) => end(isSuccess && isWhole) })
       this.#finish(call, ended, { isError: false, value })
     } else {
-      end(isSuccess)
+      void end(isSuccess)
       this.#finish(call, ended, isRetried ? undefined : result)
     }
   }

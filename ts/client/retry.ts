@@ -1,8 +1,8 @@
 import { TollgateError } from '../api/error.js'
 import type { Answer, AttemptResult } from './answer.js'
 
-/** The statuses after which an idempotent call is sent again. */
-const TRANSIENT = new Set([408, 425, 429, 500, 502, 503, 504])
+/** The statuses after which an idempotent call is sent again. 529: Anthropic's servers are overloaded. */
+const TRANSIENT = new Set([408, 425, 429, 500, 502, 503, 504, 529])
 
 /** The codes of errors in the network, of Node.js and its HTTP clients. */
 const NETWORK_ERROR = /^(ECONN|ETIMEDOUT$|EPIPE$|EAI_AGAIN$|ENOTFOUND$|EHOSTUNREACH$|ENETUNREACH$|UND_ERR_)/

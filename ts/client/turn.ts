@@ -1,8 +1,9 @@
 import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
 import type { AcquireOptions, Permit, PermitSignal } from '../api/permit.js'
+import type { ReserveOptions, Settlement } from '../api/reservation.js'
 import type { WaitingLimiter } from '../api/wait.js'
-import { MAX_WAIT_MS } from '../input/duration.js'
+import { type Duration, MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
@@ -15,6 +16,8 @@ export interface Turn {
   /** Whether it came later than an answer of the store. */
   readonly isDelayed: boolean
   end(): void
+  /** Ends it, and charges the units that were used, by default those that it has taken; `undefined`: it cannot. */
+  readonly settle: ((used: TurnCost | undefined) => Promise<Settlement<string>>) | undefined
   /** Gives the units of a turn back that no call uses, as far as possible. */
   giveBack(): void
 }
@@ -31,7 +34,16 @@ export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
 
+/** The longest time that a call without a permit has to end, so that surplus units come back. */
+const RESERVED_FOR: Duration = '1h'
+
 type AnyLimiter = ClientLimiter<unknown, string, string, TurnCost>
+
+/** A permit or a reservation of a limiter with or without meters. */
+interface Settleable {
+  commit(used: TurnCost | undefined): Promise<Settlement<string>>
+  cancel(): Promise<Settlement<string>>
+}
 
 type Options<O> = Omit<O, 'cost'> & { readonly cost: TurnCost; readonly tier?: string | undefined }
 
@@ -41,18 +53,34 @@ interface Taking {
 }
 
 interface Acquiring {
-  acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit>
+  acquire(key: unknown, options: Options<AcquireOptions>): Promise<Permit & Partial<Settleable>>
 }
 
-/** Calls get their turns by permits under `concurrency`, by slots under rates, and by `take` under windows. */
-export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
+interface Reserving {
+  reserve(
+    key: unknown,
+    units: TurnCost,
+    options: ReserveOptions,
+  ): Promise<
+    (Settleable & { readonly allowed: true; decision: Allowed }) | { readonly allowed: false; decision: Decision }
+  >
+}
+
+/**
+ * Calls get their turns by permits under `concurrency`, by slots under rates, and by `take` under windows. If turns are
+ * settled, those without a permit are reservations.
+ */
+export function turnsOf(limiter: AnyLimiter, time: WaitingTime, areSettled: boolean): AskForTurn {
   const policies = Object.values(limiter.policies)
   const giveBack = (decision: Decision) => {
     // Units that cannot be given back drain or expire as usual.
     limiter.refund(decision).catch(() => {})
   }
   if (policies.some(({ algorithm }) => algorithm === 'concurrency')) {
-    return turnsByPermits(limiter as AnyLimiter & Acquiring, time)
+    return turnsByPermits(limiter as AnyLimiter & Acquiring, time, areSettled)
+  }
+  if (areSettled) {
+    return turnsByReservations(limiter as AnyLimiter & Reserving)
   }
   if (policies.every(isRate)) {
     return turnsBySlots(limiter as AnyLimiter & WaitingLimiter, giveBack)
@@ -64,7 +92,19 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime): AskForTurn {
   }
 }
 
-function turnsByPermits(limiter: Acquiring, time: WaitingTime): AskForTurn {
+/** Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken. */
+export async function settleTurn(turn: Turn, used: () => TurnCost | undefined) {
+  let units: TurnCost | undefined
+  try {
+    units = used()
+    return { units, settlement: await turn.settle?.(units), error: undefined }
+  } catch (error) {
+    turn.end()
+    return { units, settlement: undefined, error }
+  }
+}
+
+function turnsByPermits(limiter: Acquiring, time: WaitingTime, areSettled: boolean): AskForTurn {
   let shortestMs = Number.POSITIVE_INFINITY
   return async (request) => {
     const { key, maxWaitMs, signal } = request
@@ -86,8 +126,22 @@ function turnsByPermits(limiter: Acquiring, time: WaitingTime): AskForTurn {
       signal: permit.signal,
       isDelayed: tookMs > shortestMs + DELAYED_MS,
       end: release,
-      giveBack: release,
+      settle: areSettled ? (used) => (permit as Settleable).commit(used) : undefined,
+      giveBack: areSettled ? () => void (permit as Settleable).cancel().catch(() => {}) : release,
     }
+  }
+}
+
+function turnsByReservations(limiter: Reserving): AskForTurn {
+  return async ({ key, cost, tier }) => {
+    const options: ReserveOptions = { ttl: RESERVED_FOR, ...(tier !== undefined && { tier }) }
+    const reservation = await limiter.reserve(key, cost, options)
+    if (!reservation.allowed) {
+      return reservation.decision
+    }
+    const giveBack = () => void reservation.cancel().catch(() => {})
+    const turn = turnOf(reservation.decision, false, giveBack)
+    return { ...turn, settle: (used) => reservation.commit(used) }
   }
 }
 
@@ -117,5 +171,5 @@ function turnsBySlots(limiter: AnyLimiter & WaitingLimiter, giveBack: (decision:
 }
 
 function turnOf(decision: Allowed, isDelayed: boolean, giveBack: () => void): Turn {
-  return { decision, signal: undefined, isDelayed, end: () => {}, giveBack }
+  return { decision, signal: undefined, isDelayed, end: () => {}, settle: undefined, giveBack }
 }

@@ -7,9 +7,9 @@ export interface ObservedClient {
   /** As `status` of the client. */
   status(): ClientStatus
   /** As `on` of the client. */
-  on<Name extends keyof ClientEvents<unknown>>(
+  on<Name extends keyof ClientEvents<unknown, unknown>>(
     name: Name,
-    listener: (event: ClientEvents<unknown>[Name]) => void,
+    listener: (event: ClientEvents<unknown, unknown>[Name]) => void,
   ): () => void
 }
 

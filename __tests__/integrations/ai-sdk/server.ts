@@ -1,39 +1,29 @@
-/** A provider with the API of OpenAI's chat completions. The last message tells it how to answer. */
+/**
+ * A provider with the APIs of OpenAI's chat completions and of Anthropic's messages. The last message tells it how to
+ * answer.
+ */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-
-/** How an answer goes on, as JSON in the last message of the user. */
-interface Script {
-  /** The tokens of the output: each is a part of a stream. */
-  readonly output?: number
-  /** The milliseconds between two parts. */
-  readonly everyMs?: number
-  /** The tokens of the input that were cached. */
-  readonly cached?: number
-  /** Answers the first requests of a `name` with this status, this number of times. */
-  readonly name?: string
-  readonly refuse?: { readonly status: number; readonly times: number; readonly headers?: Record<string, string> }
-  /** Breaks the connection after this number of parts. */
-  readonly breakAfter?: number
-  /** The text of the answer. */
-  readonly text?: string
-  /** Calls this tool unless a tool has answered. */
-  readonly tool?: string
-}
+import { anthropicAnswer, anthropicEvents } from './anthropic.js'
+import { type Events, INPUT_TOKENS, type Script } from './script.js'
 
 interface Message {
   readonly role: string
   readonly content: unknown
 }
 
-export const INPUT_TOKENS = 20
-
 export class Provider {
   readonly #server = createServer((request, response) => void this.#answer(request, response))
   readonly #refused = new Map<string, number>()
   /** The requests that it received. */
   requests = 0
+  /** The requests that came before the time that the latest refusal with `retry-after-ms` named. */
+  early = 0
+  #refusedUntil = 0
+  /** The length of the latest request. */
+  #bytes = 0
   /** The streams whose client left before their end. */
   abandoned = 0
 
@@ -55,56 +45,89 @@ export class Provider {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method === 'GET') {
+      // For programs: the counts since they asked last.
+      response.end(JSON.stringify({ requests: this.requests, early: this.early, bytes: this.#bytes }))
+      this.requests = 0
+      this.early = 0
+      return
+    }
     this.requests++
+    this.early += performance.now() < this.#refusedUntil ? 1 : 0
     let text = ''
     for await (const chunk of request) {
       text += chunk
     }
-    const { messages, stream } = JSON.parse(text) as { messages: readonly Message[]; stream?: boolean }
+    this.#bytes = Buffer.byteLength(text)
+    const { messages, stream, stream_options } = JSON.parse(text) as {
+      messages: readonly Message[]
+      stream?: boolean
+      stream_options?: { include_usage?: boolean }
+    }
+    const isAnthropic = request.url?.endsWith('/messages') === true
     const script = scriptOf(messages)
     const { refuse, name = '' } = script
     const refused = this.#refused.get(name) ?? 0
     if (refuse !== undefined && refused < refuse.times) {
       this.#refused.set(name, refused + 1)
+      // Timers may be early by less than a millisecond on either side.
+      this.#refusedUntil = performance.now() + Number(refuse.headers?.['retry-after-ms'] ?? 0) - 2
       response.writeHead(refuse.status, { 'content-type': 'application/json', ...refuse.headers })
       response.end(JSON.stringify({ error: { message: 'refused', type: 'requests', param: null, code: null } }))
     } else if (stream === true) {
-      await this.#stream(script, messages, response)
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const hasUsage = stream_options?.include_usage === true
+      const {
+        first = '',
+        part,
+        last,
+      } = isAnthropic ? anthropicEvents(script) : openaiEvents(script, messages, hasUsage)
+      response.write(first)
+      await this.#stream(script, { part, last }, response)
+    } else if (isAnthropic) {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(anthropicAnswer(script)))
     } else {
       const message = messageOf(script, messages)
       const choices = [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: reasonOf(message) }]
       response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ ...HEAD, choices, usage: usageOf(script) }))
+      response.end(JSON.stringify({ ...HEAD, id: randomUUID(), choices, usage: usageOf(script) }))
     }
   }
 
-  async #stream(script: Script, messages: readonly Message[], response: ServerResponse): Promise<void> {
-    const { output = 1, everyMs = 0, breakAfter, text } = script
-    const send = (rest: object) => response.write(`data: ${JSON.stringify({ ...HEAD, ...rest })}\n\n`)
-    const part = (delta: object, finish_reason: string | null) =>
-      send({ choices: [{ index: 0, delta, finish_reason }] })
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    const message = messageOf(script, messages)
-    const parts = text === undefined && message.tool_calls === undefined ? output : 1
-    for (let sent = 0; sent < parts; sent++) {
+  async #stream({ everyMs = 0, breakAfter }: Script, { part, last }: Events, response: ServerResponse): Promise<void> {
+    for (let sent = 0; sent < part.count; sent++) {
       if (sent === breakAfter) {
         response.destroy()
         return
       }
-      part(parts === 1 ? { role: 'assistant', ...message } : { role: 'assistant', content: 'abc' }, null)
+      response.write(part.text)
       await new Promise((resolve) => setTimeout(resolve, everyMs))
       if (response.destroyed) {
         this.abandoned++
         return
       }
     }
-    part({}, reasonOf(message))
-    send({ choices: [], usage: usageOf(script) })
-    response.end('data: [DONE]\n\n')
+    response.end(last)
   }
 }
 
-const HEAD = { id: 'answer', object: 'chat.completion.chunk', created: 1_780_000_000, model: 'large' }
+function openaiEvents(script: Script, messages: readonly Message[], hasUsage: boolean): Events {
+  const { output = 1, text } = script
+  const id = randomUUID()
+  const event = (rest: object) => `data: ${JSON.stringify({ ...HEAD, id, ...rest })}\n\n`
+  const part = (delta: object, finish_reason: string | null) => event({ choices: [{ index: 0, delta, finish_reason }] })
+  const message = messageOf(script, messages)
+  const count = text === undefined && message.tool_calls === undefined ? output : 1
+  const delta = count === 1 ? { role: 'assistant', ...message } : { role: 'assistant', content: 'abc' }
+  const usage = hasUsage ? event({ choices: [], usage: usageOf(script) }) : ''
+  return {
+    part: { text: part(delta, null), count },
+    last: `${part({}, reasonOf(message))}${usage}data: [DONE]\n\n`,
+  }
+}
+
+const HEAD = { object: 'chat.completion.chunk', created: 1_780_000_000, model: 'large' }
 
 function scriptOf(messages: readonly Message[]): Script {
   const { content } = messages.findLast(({ role }) => role === 'user') as Message

@@ -57,8 +57,8 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      'redis-benchmark sends an EVALSHA that was caught on the wire, over and over: with its own keys, and with keys drawn of 10,000',
-      'tollgate goes round as many keys as the script has, and round 10,000; every decision is allowed (this is checked)',
+      'redis-benchmark repeats one EVALSHA of tollgate, with the keys of this EVALSHA or with random keys out of 10,000',
+      'tollgate visits as many keys as this EVALSHA has, or 10,000, round robin; every decision is allowed (this is checked)',
     ]
     return { conditions, scenes }
   } finally {

@@ -116,7 +116,7 @@ export async function run(pace) {
       sweeps.push({ ...axis, series })
     }
     const conditions = [
-      `redis-server ${await redis.version()} on this machine, behind a proxy in a process of its own, which adds half of the round trip in each direction`,
+      `redis-server ${await redis.version()} on this machine, behind a proxy in a separate process, which adds half of the round trip in each direction`,
       `10,000 keys; ${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
     ]
     return {

@@ -73,7 +73,7 @@ export async function run({ rounds, keys, many }) {
     }
     const conditions = [
       `redis-server ${await redis.version()}: MEMORY USAGE key SAMPLES 0, prefix "api", keys of 20 bytes, the mean of ${REDIS_KEYS}`,
-      `embedded: resident memory without V8's heap, after less before, over ${keys} keys of 20 bytes in a fresh process`,
+      `embedded: the growth of resident memory without V8's heap, divided by ${keys} keys of 20 bytes in a fresh process`,
       `${LIMIT} units per window; 1 call of one unit on each key, or 100 over half a window`,
     ]
     return { conditions, results, ...(await bytesOfMany(many, rounds)) }

@@ -96,9 +96,9 @@ export async function run(pace) {
     return {
       conditions: [
         `redis-server ${await redis.version()} and autocannon's process are on this machine, too`,
-        "10,000 keys, from a header of the request; by address: as a trusted proxy names it, by each one's default",
-        'all limit in a fixed window, and send the fields of draft 8 (this is checked); every answer is 200 (and this)',
-        "@fastify/rate-limit sends those of draft 3; Fastify's lines are divided by that of Fastify without a limiter",
+        '10,000 keys, from a header of the request; by address: the default key, from the address that a trusted proxy gives',
+        'all limit in a fixed window and send the headers of draft 8, and every answer has status 200 (both are checked)',
+        '@fastify/rate-limit sends the headers of draft 3; the lines of Fastify are divided by Fastify without a limiter',
       ],
       results: [...measured].map(([name, rounds]) => resultOf(name, rounds, speeds)),
       targets: targetsOf(TARGETS, speeds),

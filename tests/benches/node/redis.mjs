@@ -104,7 +104,7 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      '10,000 keys (user:0 to user:9999), visited round robin, all known to Redis before a turn',
+      '10,000 keys (user:0 to user:9999), visited round robin, all present in Redis before a turn',
       `${LIMIT} units per key and hour, ${THOUSAND.limit} where calls take ${THOUSAND.units}: every decision is allowed (this is checked)`,
     ]
     return { conditions, scenes }

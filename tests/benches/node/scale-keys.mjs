@@ -30,7 +30,7 @@ export async function run(pace) {
   try {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
-      'one number of keys after the other, round robin or at random (evenly); every decision is allowed (this is checked)',
+      'each number of keys is measured alone, round robin or at random (evenly); every decision is allowed (this is checked)',
     ]
     const overRedis = []
     const embedded = []

@@ -68,7 +68,7 @@ export async function run({ rounds }) {
   const conditions = [
     `a new process for each measurement, with files in the cache of the system; the addon of the build profile \`${profile}\``,
     'load: the time of `require` or `import` within the process; process: from its start to its end; by `require` unless the table says `import`',
-    'files: those that the program loads, with those of dependencies and the addon',
+    'files: all files that the program loads, with dependencies and the addon',
   ]
   return { conditions, results }
 }

@@ -18,7 +18,7 @@ const MOST = 2
 
 const CONDITIONS = [
   'gcra, 10,000 keys (user:0 to user:9999) on one `MemoryStore({ name })`, every decision allowed (this is checked)',
-  'each worker visits all keys, round robin, and begins at another one',
+  'each worker visits all keys round robin, and begins at a different key',
 ]
 
 /** @type {import('./report.mjs').Target[]} Calls per second. */

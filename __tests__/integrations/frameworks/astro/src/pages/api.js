@@ -1,0 +1,3 @@
+import { loginsSoFar } from '../actions'
+
+export const GET = () => new Response(`${loginsSoFar()} logins`)

@@ -1,0 +1,143 @@
+import type { Answer } from './answer.js'
+import type { UsageNumbers } from './options.js'
+import type { ScheduledCall } from './scheduled-call.js'
+import type { TurnCost } from './turn-need.js'
+
+/** The data of the last event of OpenAI's streams, and of those like them. */
+const LAST_EVENT = '[DONE]'
+
+/** Reads the usage that a response reports, while its body passes. */
+export class UsageReader {
+  readonly #isStream: boolean
+  readonly #decoder = new TextDecoder()
+  /** The text of a JSON body; of a stream only the line that has not ended. */
+  #text = ''
+  /** The data of the event of a stream that has not ended. */
+  #data = ''
+  #usage: UsageNumbers | undefined
+  #isWhole = false
+
+  private constructor(isStream: boolean) {
+    this.#isStream = isStream
+  }
+
+  /** `undefined` for a value that is not a response with JSON or with a stream of events. */
+  static of(value: unknown): UsageReader | undefined {
+    const type = typeof Response === 'function' && value instanceof Response ? value.headers.get('content-type') : null
+    const [, kind] = /^\s*(text\/event-stream|application\/(?:[\w.-]+\+)?json)\s*(?:;|$)/i.exec(type ?? '') ?? []
+    return kind === undefined ? undefined : new UsageReader(kind.startsWith('text'))
+  }
+
+  /** The latest number of each name; `undefined` without any. */
+  get usage(): UsageNumbers | undefined {
+    return this.#usage
+  }
+
+  /** Whether the body has been read to its end, or to the last event of a stream: some readers stop there. */
+  get isWhole(): boolean {
+    return this.#isWhole
+  }
+
+  add(chunk: Uint8Array): void {
+    this.#addText(this.#decoder.decode(chunk, { stream: true }))
+  }
+
+  end(): void {
+    this.#isWhole = true
+    this.#addText(this.#decoder.decode())
+    // An event that no empty line ends.
+    this.#addLine(this.#isStream ? this.#text : '')
+    this.#read(this.#isStream ? this.#data : this.#text)
+  }
+
+  #addText(text: string): void {
+    this.#text += text
+    if (this.#isStream && /[\r\n]/.test(text)) {
+      const lines = this.#text.split(/\r\n|\r|\n/)
+      this.#text = lines.pop() as string
+      for (const line of lines) {
+        this.#addLine(line)
+      }
+    }
+  }
+
+  /** A line break of two characters may come in two chunks. It ends the event early, which has one line of data. */
+  #addLine(line: string): void {
+    if (line.startsWith('data:')) {
+      this.#data += line.slice(5)
+    } else if (line === '') {
+      this.#read(this.#data)
+      this.#data = ''
+    }
+  }
+
+  #read(json: string): void {
+    if (json.trim() === LAST_EVENT) {
+      this.#isWhole = true
+    } else if (json.includes('"usage"')) {
+      const found = usageIn(json)
+      this.#usage = found === undefined ? this.#usage : { ...this.#usage, ...found }
+    }
+  }
+}
+
+/** The usage in a JSON body, or in an event of a stream: of OpenAI, and of servers and providers with such an API. */
+function usageIn(json: string): UsageNumbers | undefined {
+  try {
+    const data: Reporting = JSON.parse(json)
+    const usage = data.usage ?? data.message?.usage ?? data.response?.usage
+    const numbers = numbersIn(usage, '')
+    return numbers.length === 0 ? undefined : Object.fromEntries(numbers)
+  } catch {
+    // Not JSON, or no object.
+    return undefined
+  }
+}
+
+interface Reporting {
+  readonly usage?: unknown
+  /** The first event of Anthropic's streams. */
+  readonly message?: { readonly usage?: unknown }
+  /** The last event of OpenAI's streams of responses. */
+  readonly response?: { readonly usage?: unknown }
+}
+
+function numbersIn(value: unknown, prefix: string): [name: string, number: number][] {
+  return Object.entries(value ?? {}).flatMap(([name, member]): [string, number][] => {
+    if (typeof member === 'number') {
+      return [[`${prefix}${name}`, member]]
+    }
+    return typeof member === 'object' ? numbersIn(member, `${prefix}${name}.`) : []
+  })
+}
+
+/** The units of an attempt that has ended; `undefined`: those that it has taken. */
+export function usedUnits(
+  { cost, namedCost }: ScheduledCall,
+  { status = 0, isRefusal }: Answer,
+  reader: UsageReader | undefined,
+  usageOf: (usage: UsageNumbers) => unknown,
+): TurnCost | undefined {
+  if (isRefusal || (status >= 400 && status < 500)) {
+    return unusedOf(namedCost)
+  }
+  const used = reader?.usage === undefined ? undefined : (usageOf(reader.usage) as TurnCost | undefined)
+  // More may have been used than was reported before the end.
+  return reader?.isWhole === true || used === undefined ? used : atLeast(used, cost)
+}
+
+/** A server that has not done the work has used none of the units that the caller estimated. It has had a request. */
+function unusedOf(named: unknown): TurnCost | undefined {
+  return typeof named === 'object' && named !== null
+    ? Object.fromEntries(Object.keys(named).map((meter) => [meter, 0]))
+    : named === undefined
+      ? undefined
+      : 0
+}
+
+function atLeast(used: TurnCost, cost: TurnCost): TurnCost {
+  if (typeof used === 'number' || typeof cost === 'number') {
+    return Math.max(Number(used), Number(cost))
+  }
+  return Object.fromEntries(Object.entries(used).map(([meter, units]) => [meter, Math.max(units, cost[meter] ?? 0)]))
+}

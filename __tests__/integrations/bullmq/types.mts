@@ -20,10 +20,18 @@ declare const send5: Processor5<Mail, string>
 export const workers = [
   new Worker('mail', rateLimited(send, { limiter, key: (job) => job.data.customer }), { connection }),
   new Worker5('mail', rateLimited(send5, { limiter, key: (job) => job.data.customer }), { connection }),
-  new Worker<Mail>('mail', rateLimited(async (job: Job<Mail>) => job.data, { limiter, key: 'all' }), { connection }),
-  new Worker('mail', rateLimited(async (job: Job) => job.data.any, { limiter, key: (job) => job.data.customer }), {
-    connection,
-  }),
+  new Worker<Mail>(
+    'mail',
+    rateLimited(async (job: Job<Mail>) => job.data, { limiter, key: 'all' }),
+    { connection },
+  ),
+  new Worker(
+    'mail',
+    rateLimited(async (job: Job) => job.data.any, { limiter, key: (job) => job.data.customer }),
+    {
+      connection,
+    },
+  ),
 ]
 export const processor: Processor<Mail, string> = rateLimited(send, { limiter, key: 'all' })
 export const signalled = rateLimited(async (_job: Job, _token?: string, signal?: AbortSignal) => signal?.aborted, {

@@ -19,7 +19,6 @@ const PARTS = {
   updates: ['Watch', 'watchPolicies'],
   client: ['OutgoingClient', 'WaitingCalls', 'RetryBudget'],
   models: ['ModelHold', 'chargedStream'],
-  jobs: ['Turns', 'jobOptionsOf'],
   estimate: ['UsageEstimator', 'RecentUsage'],
   headers: ['rateLimitHeaders'],
   fetch: ['withRateLimit'],
@@ -37,7 +36,6 @@ const PROGRAMS: readonly (readonly [entry: string, names: readonly string[], par
   ['fetch', ['withRateLimit'], ['fetch']],
   ['client', ['OutgoingClient'], ['client']],
   ['ai-sdk', ['rateLimit'], ['models']],
-  ['bullmq', ['rateLimited'], ['jobs']],
 ]
 
 let release: Release

@@ -1,11 +1,12 @@
 /**
  * Bundles `ts/` into `dist/`: a file for each entry point of package.json, one for the command line (the
- * package tollgate-cli), and four with the modules that several of these share. Each of the shared modules
+ * package tollgate-cli), and five with the modules that several of these share. Each of the shared modules
  * exists once, so that all entry points have the same classes, whether a program imports or requires them.
  * No bundler removes parts of a CommonJS module, so modules of only a few entry points are in a file of their own.
  *
  * - `dist/shared.js`: shared modules of all entry points. The middleware needs only these.
  * - `dist/limiter.js`: shared modules of the entry points that have an engine, `tollgate` and `tollgate/wasm`.
+ * - `dist/outgoing.js`: shared modules of `tollgate/client` and `tollgate/mcp` alone.
  * - `dist/core.js`: shared modules that need the addon, and its loader. They are not in `dist/index.js`, because
  *   for an `import` Node.js searches the whole text of that file for the names of exports.
  * - `dist/wasm/engine.js`: the engine as WebAssembly.
@@ -190,7 +191,10 @@ const withAddon = new Set(shared.filter((module) => needsAddon(module, imports))
 const forWasm = new Set(shared.filter((module) => reached.get(module).every((output) => output.includes('/wasm/'))))
 /** The outputs that have an engine. */
 const withEngine = new Set([...withAddon, ...forWasm].flatMap((module) => reached.get(module)))
-const others = shared.filter((module) => !withAddon.has(module) && !forWasm.has(module))
+const OUTGOING = ['client/index', 'mcp/index']
+const isOutgoing = (output) => OUTGOING.some((entry) => output.endsWith(`dist/${entry}.js`))
+const forOutgoing = new Set(shared.filter((module) => reached.get(module).every(isOutgoing)))
+const others = shared.filter((module) => ![withAddon, forWasm, forOutgoing].some((set) => set.has(module)))
 const isForLimiter = (module) => reached.get(module).every((output) => withEngine.has(output))
 // A module is bundled whole, also with imports that no entry point without an engine uses.
 const forAll = withImports(
@@ -200,6 +204,7 @@ const forAll = withImports(
 const bundles = [
   { file: 'shared.js', modules: new Set(others.filter((module) => forAll.has(module))) },
   { file: 'limiter.js', modules: new Set(others.filter((module) => !forAll.has(module))) },
+  { file: 'outgoing.js', modules: forOutgoing },
   { file: 'core.js', modules: withAddon },
   { file: 'wasm/engine.js', modules: forWasm },
 ]

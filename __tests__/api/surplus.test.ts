@@ -8,6 +8,7 @@ import * as estimate from '../../ts/estimate/index.js'
 import * as headers from '../../ts/headers/index.js'
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
+import * as mcp from '../../ts/mcp/index.js'
 import * as metrics from '../../ts/metrics/index.js'
 import * as express from '../../ts/middleware/express.js'
 import * as expressRateLimit from '../../ts/middleware/express-rate-limit.js'
@@ -68,6 +69,14 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
     'tollgate/bullmq',
     bullmq,
     { rateLimited: [[async () => {}, middleware], `rateLimited takes a processor and ${options}`] },
+  ],
+  [
+    'tollgate/mcp',
+    mcp,
+    {
+      limitTools: [[{}], `limitTools takes ${options}`],
+      limitToolCalls: [[{}], `limitToolCalls takes ${options}`],
+    },
   ],
   [
     'tollgate/estimate',

@@ -19,6 +19,7 @@ const PARTS = {
   updates: ['Watch', 'watchPolicies'],
   client: ['OutgoingClient', 'WaitingCalls', 'RetryBudget'],
   models: ['ModelHold', 'chargedStream'],
+  tools: ['HandlerLimiter', 'Permits'],
   estimate: ['UsageEstimator', 'RecentUsage'],
   headers: ['rateLimitHeaders'],
   fetch: ['withRateLimit'],
@@ -36,6 +37,7 @@ const PROGRAMS: readonly (readonly [entry: string, names: readonly string[], par
   ['fetch', ['withRateLimit'], ['fetch']],
   ['client', ['OutgoingClient'], ['client']],
   ['ai-sdk', ['rateLimit'], ['models']],
+  ['mcp', ['limitTools', 'limitToolCalls'], ['client', 'tools']],
 ]
 
 let release: Release

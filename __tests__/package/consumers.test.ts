@@ -65,6 +65,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
     headers: { names: ['rateLimitHeaders'], isSame: true },
     hono: expected,
     koa: expected,
+    mcp: { names: ['limitToolCalls', 'limitTools'], isSame: true },
   })
 })
 

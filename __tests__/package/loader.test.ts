@@ -89,6 +89,7 @@ describe('without the platform package', () => {
       'headers',
       'hono',
       'koa',
+      'mcp',
     ])
     link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
     await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)

@@ -38,6 +38,7 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'ai-sdk/*',
+      'mcp/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
       'bullmq/*',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers,usage}',

@@ -2,7 +2,8 @@ import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { FirstCall, OperationResult } from '../backends/operation.js'
 import { isNone } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
-import { Keys } from '../input/keys.js'
+import type { Keys } from '../input/keys.js'
+import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -19,7 +20,7 @@ import {
 } from './held-permit.js'
 import { HoldTimes } from './hold-times.js'
 import { checkExtension } from './metered-units.js'
-import type { AcquireCall, Permit } from './permit.js'
+import { type AcquireCall, expiresMsOf, type Permit, permitKeys } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { chargeFor } from './refund.js'
 import { type HoldCall, MAX_EXPIRY_US, ReservationHandle } from './reservation.js'
@@ -70,8 +71,10 @@ export class PermitPool {
     }
     const { tier, callId } = call
     const id = this.#newId()
-    // A call with an id never gets the permit of another call, and its permit passes to no other call.
-    const name = JSON.stringify([keys.keys, keys.tag, tier, ...(callId === undefined ? [] : [id])])
+    // A call with an id never gets the permit of another call, and its permit passes to no other call. Where timers
+    // belong to one request, each call waits by its own.
+    const isAlone = callId !== undefined || HAS_REQUEST_IO
+    const name = JSON.stringify([keys.keys, keys.tag, tier, ...(isAlone ? [id] : [])])
     let queue = this.#queues.get(name)
     if (queue === undefined) {
       queue = this.#newQueue(name, currentBackend, keys, { tier, callId })
@@ -293,8 +296,23 @@ export class PermitPool {
     // A decision without a store holds nothing.
     if (permit.stored.decision.source !== 'none') {
       this.#held.add(permit)
-      this.#setTimer(permit.stored)
+      if (HAS_REQUEST_IO) {
+        this.#setOwnTimer(permit)
+      } else {
+        this.#setTimer(permit.stored)
+      }
     }
+  }
+
+  /** Checks a permit by a timer of the request that holds it. */
+  #setOwnTimer(permit: HeldPermit): void {
+    const timer = this.#time.setInterval(() => {
+      if (this.#held.has(permit)) {
+        this.#checkPermit(permit)
+      } else {
+        this.#time.clearInterval(timer)
+      }
+    }, permit.stored.expiresMs / CHECKS_PER_LIFE)
   }
 
   #setTimer(added?: StoredPermit): void {
@@ -314,18 +332,22 @@ export class PermitPool {
   /** All renewals of one check are sent in one flush. */
   #check(): void {
     for (const permit of this.#held) {
-      permit.check()
-      if (permit.isLost) {
-        this.#held.delete(permit)
-        const { currentBackend, keys, id, decision, callId } = permit.stored
-        // A repeated call may have moved the end of the reservation.
-        if (permit.isOver && callId === undefined) {
-          void this.#leave(currentBackend, keys, id, decision.source)
-        }
-      }
+      this.#checkPermit(permit)
     }
     if (this.#held.size === 0) {
       this.#setTimer()
+    }
+  }
+
+  #checkPermit(permit: HeldPermit): void {
+    permit.check()
+    if (permit.isLost) {
+      this.#held.delete(permit)
+      const { currentBackend, keys, id, decision, callId } = permit.stored
+      // A repeated call may have moved the end of the reservation.
+      if (permit.isOver && callId === undefined) {
+        void this.#leave(currentBackend, keys, id, decision.source)
+      }
     }
   }
 
@@ -461,22 +483,6 @@ function reservationOf(
     expiresAtUs: first?.expiresAtUs ?? microsOf(decision.at) + (isEndless ? MAX_EXPIRY_US : durationUs),
     charges: [chargeFor(policySet, decision, units)],
   }
-}
-
-/** The keys of a call, without those that only other policies count by. */
-function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
-  const dimensions = policies.filter(({ policy }) => policy.algorithm === 'concurrency')
-  const own = new Set(dimensions.map(({ dimension }) => dimension))
-  return new Keys(
-    keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
-    tag,
-  )
-}
-
-/** The life of a permit: the shortest one under several policies. */
-function expiresMsOf({ policies }: PolicySet): number {
-  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
-  return Math.min(...lives)
 }
 
 /** Whether the limit that a decision reports is one of units at a time. */

@@ -1,7 +1,7 @@
 import type { CallId } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
-import { tagOf } from '../input/keys.js'
+import { Keys, tagOf } from '../input/keys.js'
 import { optionsOf } from '../input/options.js'
 import type { UnitsBy } from '../policies/cost-of.js'
 import type { PolicySet } from '../policies/policy-set.js'
@@ -135,6 +135,22 @@ export function acquireCallOf(value: unknown, costIn: (cost: unknown, tier: unkn
 /** Whether a policy set has a `concurrency` policy. */
 export function hasConcurrency({ policies }: PolicySet): boolean {
   return policies.some(({ policy }) => policy.algorithm === 'concurrency')
+}
+
+/** The life of a permit: the shortest one under several policies. */
+export function expiresMsOf({ policies }: PolicySet): number {
+  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.ttl : Infinity))
+  return Math.min(...lives)
+}
+
+/** The keys of a call, without those that only other policies count by. */
+export function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
+  const dimensions = policies.filter(({ policy }) => policy.algorithm === 'concurrency')
+  const own = new Set(dimensions.map(({ dimension }) => dimension))
+  return new Keys(
+    keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
+    tag,
+  )
 }
 
 export function needsAcquireError(method: string): TollgateError {

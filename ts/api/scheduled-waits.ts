@@ -2,6 +2,7 @@ import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { ScheduledCharges, ScheduledReservation } from '../backends/operation.js'
 import type { Keys } from '../input/keys.js'
 import { type Linked, LinkedList } from '../platform/linked-list.js'
+import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { timers } from '../platform/timers.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { withUnits } from './decision-metadata.js'
@@ -49,6 +50,8 @@ interface PendingWait extends Linked<PendingWait> {
  * A slot that comes goes to the first wait of its key, tier and cost. So if a wait is aborted, the later ones of
  * this process move up, and their last slot is cancelled: no other can be, once a later one is scheduled.
  * Slots that are abandoned together, by one signal or by {@link close}, are cancelled in reverse order.
+ *
+ * Where timers belong to one request, each wait keeps its own slot.
  */
 export class ScheduledWaits {
   readonly #time: WaitingTime
@@ -116,8 +119,10 @@ export class ScheduledWaits {
     const answer: WaitedOrRefused = { ...decision, waitedMs: elapsedMs + waitUs / 1_000 }
     withUnits(answer, currentBackend().origin, keys, call.cost)
     const until = this.#time.now() + waitUs / 1_000
-    const name = waitUs > 0 ? JSON.stringify([keys.keys, keys.tag, call.tier, call.cost]) : ''
-    const slot: Slot = { answer, until, name, currentBackend, keys, charges, sequence: this.#responseCount++ }
+    const sequence = this.#responseCount++
+    const own = HAS_REQUEST_IO ? [sequence] : []
+    const name = waitUs > 0 ? JSON.stringify([keys.keys, keys.tag, call.tier, call.cost, ...own]) : ''
+    const slot: Slot = { answer, until, name, currentBackend, keys, charges, sequence }
     if (wait.hasEnded) {
       this.#abandon(slot)
     } else if (!answer.allowed) {

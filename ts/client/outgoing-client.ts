@@ -4,6 +4,7 @@ import { TollgateError } from '../api/error.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
+import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { inThisContext } from '../platform/root-context.js'
 import { type AttemptResult, discard } from './answer.js'
 import { Attempt, isFailure, type ReadResult } from './attempt.js'
@@ -308,7 +309,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       const message = `${maxQueued} calls wait already; raise maxQueued, or make fewer calls`
       throw new TollgateError('OVERLOADED', message, { attempts: 0 })
     }
-    const queue = this.#queueOf(checked.key)
+    const sequence = this.#sequence++
+    const queue = this.#queueOf({ key: checked.key, sequence })
     const now = time.now()
     return new Promise((resolve, reject) => {
       this.#queued++
@@ -319,7 +321,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         // Its turn may come in the context of another call.
         run: inThisContext(run),
         holdsBody: how.isFetch === true && holdsBodies,
-        sequence: this.#sequence++,
+        sequence,
         rank: now - checked.priority * ageingMs,
         resolve,
         reject,
@@ -338,11 +340,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   #enqueue(call: ScheduledCall): void {
     call.waitsSince = this.#options.time.now()
-    this.#queueOf(call.key).add(call)
+    this.#queueOf(call).add(call)
   }
 
-  #queueOf(key: unknown): KeyQueue {
-    const name = nameOfKey(key)
+  /** The queue of a key. Where I/O belongs to one request, each call has its own: no other request may start it. */
+  #queueOf({ key, sequence }: Pick<ScheduledCall, 'key' | 'sequence'>): KeyQueue {
+    const name = nameOfKey(key) + (HAS_REQUEST_IO ? sequence : '')
     const known = this.#queues.get(name)
     if (known !== undefined) {
       return known
@@ -465,7 +468,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
     const { limiter } = this.#options
     const { key } = call
-    this.#queueOf(key).pause(durationMs, undefined)
+    this.#queueOf(call).pause(durationMs, undefined)
     let applied: ClientEvents['block']['applied'] = false
     let error: TollgateError | undefined
     try {
@@ -473,7 +476,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       if (applied !== false) {
         // An earlier block may end later.
         const decision = await limiter.peek(key, turnOptions(call))
-        this.#queueOf(key).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
+        this.#queueOf(call).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
       }
     } catch (cause) {
       error = cause as TollgateError

@@ -4,6 +4,7 @@ import { type ModelRateLimitOptions, rateLimit } from 'tollgate/ai-sdk'
 import { OutgoingClient } from 'tollgate/client'
 import { type EstimateOptions, UsageEstimator, type UsageEstimatorOptions } from 'tollgate/estimate'
 import { type HeaderForm, rateLimitHeaders } from 'tollgate/headers'
+import { limitToolCalls, limitTools, type ToolLimitOptions } from 'tollgate/mcp'
 import { TestClock } from 'tollgate/testing'
 import { concurrency, type Permit, RateLimiter, type RedisClient, RedisStore } from 'tollgate/wasm'
 
@@ -14,6 +15,10 @@ export const overClient = (given: RedisClient) => RedisStore.from(given)
 
 const budget: ModelRateLimitOptions = { limiter: native, key: ({ modelId }) => modelId, clock }
 export const models = rateLimit(budget)
+
+const ofTools: ToolLimitOptions = { limiter: native, skip: ({ tool }) => tool === 'ping' }
+export const tools = limitTools(ofTools)
+export const toolCalls = limitToolCalls({ limiter: native, key: ({ name }) => name, clock })
 
 const options: UsageEstimatorOptions = { quantile: 0.99 }
 const bounds: EstimateOptions = { known: 100, atMost: native.policies.default.burst }

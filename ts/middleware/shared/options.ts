@@ -281,28 +281,32 @@ function adviceOnName(name: string): string | undefined {
  * Validates the options of a middleware.
  *
  * @param where - The name of the middleware's function, for messages.
- * @param hasAddress - Whether the framework knows the client's address, the default key.
- * @param others - The names of the framework's own options, which it checks itself.
+ * @param adapter - What the framework knows and has: the client's address, the default key; options of its own, which
+ * it checks itself; and permits.
  */
 export function checkedOptions<R extends readonly unknown[]>(
   where: string,
   value: unknown,
-  hasAddress: boolean,
-  others: readonly string[] = [],
+  adapter: {
+    readonly addressOf?: unknown
+    readonly optionNames?: readonly string[]
+    readonly takesPermits?: boolean
+  },
 ): CheckedOptions<R> {
+  const { optionNames = [], takesPermits = false } = adapter
   const option = optionFor(value)
   if (option !== undefined) {
     throw new TollgateError('INVALID_OPTION', `${where} takes an object of options: ${where}({ ${option} })`)
   }
-  const names = [...NAMES, ...others]
+  const names = [...NAMES, ...optionNames]
   type Given = { readonly [Name in (typeof NAMES)[number]]?: unknown }
   const given: Given = optionsOf('INVALID_OPTION', where, value, names, adviceOnName)
-  const limiter = limiterOf(where, given.limiter)
+  const limiter = limiterOf(where, given.limiter, takesPermits)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
     optionalFunction(`${where}: ${name}`, given[name])
   }
   if (given.key === undefined) {
-    checkAddressed(where, limiter, hasAddress)
+    checkAddressed(where, limiter, adapter.addressOf !== undefined)
   }
   const observe = booleanOf(`${where}: observe`, given.observe, false)
   const headers = given.headers ?? (observe ? false : 'draft-8')
@@ -314,7 +318,7 @@ export function checkedOptions<R extends readonly unknown[]>(
     isMetered: metersOf(limiter) !== undefined,
     cost: costIn(`${where}: cost`, limiter, given.cost),
     tier: tierOf(`${where}: tier`, limiter, given.tier),
-    delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe),
+    delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe, takesPermits),
     skip: given.skip,
     statusCode: statusOf('statusCode', 429),
     storeFailureStatusCode: statusOf('storeFailureStatusCode', 503),
@@ -330,13 +334,13 @@ export function checkedOptions<R extends readonly unknown[]>(
   } as CheckedOptions<R>
 }
 
-function limiterOf(where: string, value: unknown): MiddlewareLimiter<unknown> {
+function limiterOf(where: string, value: unknown, takesPermits: boolean): MiddlewareLimiter<unknown> {
   const { take, refund, policies } = (value ?? {}) as Partial<MiddlewareLimiter>
   if (typeof take !== 'function' || typeof refund !== 'function' || typeof policies !== 'object') {
     const advice = isPolicyLike(value) ? 'new RateLimiter(policy)' : undefined
     throw invalid('INVALID_OPTION', `${where}: limiter`, 'must be a RateLimiter', value, advice)
   }
-  if (Object.values(policies ?? {}).some(({ algorithm }) => algorithm === 'concurrency')) {
+  if (!takesPermits && Object.values(policies ?? {}).some(({ algorithm }) => algorithm === 'concurrency')) {
     const rule = 'must have no concurrency policy: requests take units, and no permits'
     throw new TollgateError('INVALID_OPTION', `${where}: limiter ${rule}; call acquire in the handler`)
   }
@@ -406,13 +410,15 @@ function delayMsOf(
   { policies, wait }: MiddlewareLimiter<unknown>,
   value: unknown,
   isShadow: boolean,
+  takesPermits: boolean,
 ): number | undefined {
   if (value === undefined) {
     return undefined
   }
   const delayMs = wholeMillis(option, value, 1, MAX_WAIT_MS)
   checkBareNumber('INVALID_OPTION', option, value)
-  const other = Object.entries(policies).find(([, policy]) => !isRate(policy))
+  // `acquire` waits under any policy.
+  const other = takesPermits ? undefined : Object.entries(policies).find(([, policy]) => !isRate(policy))
   if (other !== undefined) {
     const [name, { algorithm }] = other
     const rule = 'needs a limiter whose policies are gcra(), leakyBucket() or tokenBucket() with continuous refill'

@@ -35,6 +35,8 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly name: string
   /** The names of options that only this framework has. */
   readonly optionNames?: readonly string[]
+  /** Whether the limiter of the options may have a `concurrency` policy: its `take` and `wait` then get permits. */
+  readonly takesPermits?: boolean
   /** Throws if a request cannot be limited. It is called after `skip`, before the request is counted. */
   readonly checkRequest?: (...args: A) => void
   /** The key that the limiter counts in place of a text that `key` has made. */
@@ -86,7 +88,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
 
   /** @param where - The name of the middleware's function, for messages. */
   constructor(where: string, options: unknown, adapter: FrameworkAdapter<A>) {
-    this.#options = checkedOptions(where, options, adapter.addressOf !== undefined, adapter.optionNames)
+    this.#options = checkedOptions(where, options, adapter)
     this.#adapter = adapter
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
   }

@@ -1,6 +1,7 @@
 import type { WasmFlush } from '../../../generated/wasm/redis-engine.js'
 import * as glue from '../../../generated/wasm/redis-engine.js'
 import type { FlushResponses } from '../../backends/redis/batching/response-decoder.js'
+import { HAS_REQUEST_IO } from '../../platform/request-io.js'
 import { timers } from '../../platform/timers.js'
 import type { CallBuffer } from './call-buffer.js'
 import type { ScriptRunner } from './clients.js'
@@ -38,6 +39,8 @@ interface FlushPart {
  * A client without a single connection may reorder its requests. With it a flush waits for the earlier ones that
  * share a key. Flushes that have waited for the same one are sent as one: otherwise the calls of each tick on a hot
  * key would take a round trip of their own.
+ *
+ * Where I/O belongs to one request, no flush waits for another one.
  */
 export class ClientFlushTransport {
   /** Only the client knows whether it is connected. */
@@ -104,8 +107,10 @@ export class ClientFlushTransport {
       // Its keys must be known while it waits.
       this.#start(added)
     }
-    this.#pending.push(added)
-    this.#sendReady()
+    if (!HAS_REQUEST_IO) {
+      this.#pending.push(added)
+    }
+    this.#sendReady(added)
   }
 
   /** Makes the script calls of a flush, with the best known server time. */
@@ -113,7 +118,12 @@ export class ClientFlushTransport {
     flush.start(Date.now() * 1_000 + this.#aheadUs, this.oneKeyPerScript)
   }
 
-  #sendReady(): void {
+  /** Sends the flushes that need not wait any more, once a flush has changed. */
+  #sendReady(changed: PendingFlush): void {
+    if (HAS_REQUEST_IO) {
+      this.#sendAlone(changed)
+      return
+    }
     const isHalted = this.#pending.some(({ sent }) => sent.blocksOthers)
     if (isHalted) {
       const first = this.#pending.find(({ sent }) => sent.state === 'retry')
@@ -127,6 +137,15 @@ export class ClientFlushTransport {
     for (const ready of this.#runner.keepsOrder ? waiting : this.#readyFlushes()) {
       this.#start(ready)
       void this.#send(ready)
+    }
+  }
+
+  #sendAlone(pending: PendingFlush): void {
+    if (pending.sent.state === 'waiting') {
+      this.#start(pending)
+    }
+    if (pending.sent.state === 'waiting' || pending.sent.state === 'retry') {
+      void this.#send(pending)
     }
   }
 
@@ -196,7 +215,7 @@ export class ClientFlushTransport {
       this.#finish(pending, undefined)
       return
     }
-    this.#sendReady()
+    this.#sendReady(pending)
   }
 
   /** Handles a flush whose script calls all have an outcome: some may have to be repeated. */
@@ -206,7 +225,7 @@ export class ClientFlushTransport {
       if (flush.retryCrossSlot()) {
         this.oneKeyPerScript = true
         sent.state = 'retry'
-        this.#sendReady()
+        this.#sendReady(pending)
         return
       }
       const nowUs = flush.retryStale()
@@ -222,7 +241,7 @@ export class ClientFlushTransport {
       this.#finish(pending, undefined)
       return
     }
-    this.#sendReady()
+    this.#sendReady(pending)
   }
 
   /** Settles a flush. An empty response means that the engine has a defect. */
@@ -233,6 +252,6 @@ export class ClientFlushTransport {
       timers.clearTimeout(timer)
       this.#owner.complete(number, responses ?? { numbers: new Float64Array(0), texts: [] }, first)
     }
-    this.#sendReady()
+    this.#sendReady(pending)
   }
 }

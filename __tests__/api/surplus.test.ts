@@ -2,6 +2,7 @@
 
 import { parse } from 'graphql'
 import * as aiSdk from '../../ts/ai-sdk/index.js'
+import * as bullmq from '../../ts/bullmq/index.js'
 import * as client from '../../ts/client/index.js'
 import * as estimate from '../../ts/estimate/index.js'
 import * as headers from '../../ts/headers/index.js'
@@ -64,6 +65,11 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
     },
   ],
   ['tollgate/ai-sdk', aiSdk, { rateLimit }],
+  [
+    'tollgate/bullmq',
+    bullmq,
+    { rateLimited: [[async () => {}, middleware], `rateLimited takes a processor and ${options}`] },
+  ],
   [
     'tollgate/mcp',
     mcp,

@@ -36,6 +36,7 @@ const OPTIONS: ts.CompilerOptions = {
       'aws-lambda': '../@types/aws-lambda/index.d.ts',
       astro: 'dist/types/public/index.d.ts',
       'astro:actions': '../astro/dist/actions/runtime/entrypoints/server.d.ts',
+      bullmq: 'dist/esm/index.d.ts',
       elysia: 'dist/index.d.ts',
       openai: 'index.d.mts',
       'react-router': 'dist/development/index.d.ts',

@@ -57,6 +57,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
   const expected = { names: ['ipKey', 'rateLimit'], isSame: true }
   expect(await jsonOutput(consumer, 'frameworkless.mjs')).toEqual({
     'ai-sdk': { names: ['rateLimit'], isSame: true },
+    bullmq: { names: ['rateLimited'], isSame: true },
     estimate: { names: ['UsageEstimator'], isSame: true },
     express: expected,
     fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },

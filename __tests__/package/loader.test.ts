@@ -81,6 +81,7 @@ describe('without the platform package', () => {
     const answers = await jsonOutput(bare, 'frameworkless.mjs')
     expect(Object.keys(answers)).toEqual([
       'ai-sdk',
+      'bullmq',
       'estimate',
       'express',
       'fastify',

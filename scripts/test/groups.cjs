@@ -40,6 +40,7 @@ const GROUPS = [
       'ai-sdk/*',
       'mcp/*',
       'api/{bad-input,duration,events,limiter,meter-errors,meter-types,method-types,mistakes,rtt-estimator,surplus,types,undefined-store,yield-tick}',
+      'bullmq/*',
       'client/{answer,client,contexts,failures,fetch,heap,meters,options,queue,timers,usage}',
       'cli/{command-line,demo,format,local-servers,log-line,output,pages,peaks,policy-text,terminal}',
       'estimate/*',

@@ -1,11 +1,11 @@
-// Prints the exports of the middlewares, of `tollgate/ai-sdk`, of `tollgate/estimate`, of `tollgate/headers` and of `tollgate/mcp` by `import` and by `require`,
-// without any framework installed.
+// Prints the exports of the middlewares, of `tollgate/ai-sdk`, `tollgate/bullmq`, `tollgate/estimate`,
+// `tollgate/headers` and `tollgate/mcp` by `import` and by `require`, without any framework installed.
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
 const exported = {}
 
-for (const name of ['ai-sdk', 'estimate', 'express', 'fastify', 'fetch', 'headers', 'hono', 'koa', 'mcp']) {
+for (const name of ['ai-sdk', 'bullmq', 'estimate', 'express', 'fastify', 'fetch', 'headers', 'hono', 'koa', 'mcp']) {
   const imported = await import(`tollgate/${name}`)
   const required = require(`tollgate/${name}`)
   const names = Object.keys(imported).sort()

@@ -95,6 +95,7 @@ export default defineConfig({
           page('Tiers and changing limits', 'changing-limits'),
           page('LLM budgets', 'llm-budgets'),
           page('The AI SDK', 'ai-sdk'),
+          page('BullMQ', 'bullmq'),
           page('OpenAI, Anthropic, LangChain', 'model-sdks'),
           page('MCP', 'mcp'),
           page('Outgoing calls', 'client'),

@@ -17,6 +17,7 @@ const PARTS = {
   leased: () => import('./leased.mjs'),
   permits: () => import('./permits.mjs'),
   outgoing: () => import('./outgoing.mjs'),
+  bullmq: () => import('./bullmq.mjs'),
   budgets: () => import('./budgets.mjs'),
   estimates: () => import('./estimates.mjs'),
   express: () => import('./express.mjs'),
@@ -43,6 +44,7 @@ const ASIDE = [
   'simulate',
   'distance',
   'outgoing',
+  'bullmq',
   'budgets',
   'estimates',
   ...Object.keys(PARTS).filter((name) => name.startsWith('scale-')),
@@ -52,7 +54,7 @@ const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory, simulate, distance, outgoing, budgets, estimates and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate, distance, outgoing, bullmq, budgets, estimates and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

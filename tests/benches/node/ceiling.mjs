@@ -57,8 +57,8 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      'redis-benchmark repeats one EVALSHA of tollgate, with the keys of this EVALSHA or with random keys out of 10,000',
-      'tollgate visits as many keys as this EVALSHA has, or 10,000, round robin; every decision is allowed (this is checked)',
+      "redis-benchmark repeats one of tollgate's EVALSHA commands, with the command's own keys or with keys that it draws at random from 10,000",
+      'tollgate visits as many keys as this command has, or 10,000 keys, round robin; every decision is allowed (this is checked)',
     ]
     return { conditions, scenes }
   } finally {

@@ -96,8 +96,8 @@ export async function run(pace) {
     return {
       conditions: [
         `redis-server ${await redis.version()} and autocannon's process are on this machine, too`,
-        '10,000 keys, from a header of the request; by address: the default key, from the address that a trusted proxy gives',
-        'all limit in a fixed window and send the headers of draft 8, and every answer has status 200 (both are checked)',
+        '10,000 keys, from a request header; lines with "by address": the default key, from the client address that a trusted proxy passes on',
+        'all middlewares use a fixed window and send the headers of draft 8; every answer has status 200 (both are checked)',
         '@fastify/rate-limit sends the headers of draft 3; the lines of Fastify are divided by Fastify without a limiter',
       ],
       results: [...measured].map(([name, rounds]) => resultOf(name, rounds, speeds)),

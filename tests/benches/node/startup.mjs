@@ -66,8 +66,8 @@ export async function run({ rounds }) {
   })
   const { profile } = JSON.parse(readFileSync(BUILD, 'utf8'))
   const conditions = [
-    `a new process for each measurement, with files in the cache of the system; the addon of the build profile \`${profile}\``,
-    'load: the time of `require` or `import` within the process; process: from its start to its end; by `require` unless the table says `import`',
+    `each measurement is a new process; the files are in the system's cache; the addon is built with the profile \`${profile}\``,
+    'load: the time of `require` or `import` within the process; process: the time from the start of the process to its end; with `require`, unless the table says `import`',
     'files: all files that the program loads, with dependencies and the addon',
   ]
   return { conditions, results }

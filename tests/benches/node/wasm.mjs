@@ -35,7 +35,7 @@ const LONG_KEYS = KEYS.map((key) => `${key}/${'0123456789'.repeat(6)}`)
 const WIDE_KEYS = KEYS.map((key) => `пользователь:${key}`)
 
 const CONDITIONS = [
-  '10,000 keys of 6 to 9 bytes, of some 70 bytes and of some 30 bytes that are not ASCII; round robin, one call at a time',
+  'three sets of 10,000 keys: of 6 to 9 bytes, of about 70 bytes, and of about 30 bytes with non-ASCII characters; visited round robin, one call at a time',
   '1,000,000 units per key and week: every decision is allowed (this is checked)',
 ]
 

@@ -31,7 +31,7 @@ function overRedis(part) {
   const most = all.at(-1)
   if (most === undefined) return []
   const others = all.slice(0, -1).map((each) => `${ratio(each.ratio)} with ${each.inFlight}`)
-  const rest = others.length > 0 ? `, and ${others.join(', ')}` : ''
+  const rest = others.length > 0 ? `. With fewer calls, the ratio is ${others.join(', ')}` : ''
   return [
     `**Over Redis**, \`gcra\` makes ${ratio(most.ratio)} times as many decisions a second as the fastest peer with ${most.inFlight} calls in flight${rest}.`,
   ]
@@ -41,13 +41,13 @@ function calls({ groups }) {
   const all = Object.values(groups).flat()
   const ns = (name) => number(all.find((result) => result.name === name).nsPerCall)
   return [
-    `**In the process**, \`takeSync\` takes ${ns('tollgate takeSync, gcra')} ns and \`await take\` ${ns('tollgate await take, gcra')} ns, rate-limiter-flexible ${ns('rate-limiter-flexible memory')} ns, and express-rate-limit ${ns('express-rate-limit MemoryStore')} ns.`,
+    `**In the process**, \`takeSync\` takes ${ns('tollgate takeSync, gcra')} ns and \`await take\` takes ${ns('tollgate await take, gcra')} ns. A call of rate-limiter-flexible takes ${ns('rate-limiter-flexible memory')} ns, and a call of express-rate-limit's store takes ${ns('express-rate-limit MemoryStore')} ns.`,
   ]
 }
 
 function bytes({ ofMany }) {
   const of = (name) => number(ofMany.find((result) => result.name === name).bytes)
   return [
-    `**A key** of a million takes ${of('tollgate, gcra')} bytes of memory, and ${of('rate-limiter-flexible memory')} in rate-limiter-flexible.`,
+    `**With a million keys**, each key takes ${of('tollgate, gcra')} bytes of memory, and ${of('rate-limiter-flexible memory')} bytes in rate-limiter-flexible.`,
   ]
 }

@@ -21,9 +21,9 @@ const PAGE = join(ROOT, 'docs', 'mistakes.md')
 
 const INTRODUCTION = `# Mistakes
 
-The tables show the errors of TypeScript and of the package for common mistakes. A dash means that the compiler does
-not find the mistake, because it is in a value and not in a type. If the compiler prints several lines, the table shows
-the line that says most. \`node scripts/mistakes.mjs --write\` generates this page from \`scripts/mistakes/table.cjs\`.
+The tables show the errors that TypeScript and the package report for common mistakes. A dash means that the compiler
+does not find the mistake, because it is in a value and not in a type. If the compiler prints several lines, the table
+shows the most specific line. \`node scripts/mistakes.mjs --write\` generates this page from \`scripts/mistakes/table.cjs\`.
 
 The programs begin with these lines:
 `

@@ -86,6 +86,8 @@ describe('a call', () => {
     expect(await usedBy()).toEqual({ tokens: 200 })
     await generate(() => answer(usageOf(undefined, 7)))
     expect(await usedBy()).toEqual({ tokens: 217 })
+    await generate(() => answer(anything({ inputTokens: null, outputTokens: null })))
+    expect(await usedBy()).toEqual({ tokens: 317 })
   })
 
   test('has its key and tier from the call, or from functions', async () => {

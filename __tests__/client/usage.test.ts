@@ -1,6 +1,6 @@
 /** `usageOf` of `OutgoingClient` by a `TestClock`: what a request is charged when its response has ended. */
 import { type ClientOptions, OutgoingClient } from '../../ts/client/index.js'
-import { concurrency, fixedWindow, slidingCounter } from '../../ts/index.js'
+import { concurrency, fixedWindow, slidingCounter, TollgateError } from '../../ts/index.js'
 import { anything, failureOf, rejectionOf } from '../failure.js'
 import { clock, limiterOf } from './clocked.js'
 
@@ -148,6 +148,46 @@ describe.each(Object.entries(policySets))('%s', (_, policies) => {
     expect(await used()).toEqual([1, 32, 0])
   })
 
+  test('the type of a stream in capitals', async () => {
+    const { response, write, end } = stream('Text/Event-Stream')
+    const { charges, send, text } = setUp([response])
+    write(event({ usage: { total_tokens: 40 } }))
+    end()
+    await text(send())
+    expect(charges).toEqual([[1, { tokens: 40 }, 60, 0]])
+  })
+
+  test('a stream with an event "error" keeps its cost, or is charged more if it has reported more', async () => {
+    const charged: unknown[] = []
+    for (const total_tokens of [2, 130]) {
+      const { response, write, end } = stream()
+      const { charges, send, text } = setUp([response])
+      write(`${event({ usage: { total_tokens } })}event: error\ndata: {"type":"error"}\n\n`)
+      end()
+      await text(send())
+      charged.push(...charges)
+    }
+    expect(charged).toEqual([
+      [1, { tokens: 100 }, 0, 0],
+      [1, { tokens: 130 }, 0, 30],
+    ])
+  })
+
+  test('a body or an event of more than 16 million characters passes, and is not kept', async () => {
+    const { response, write, end } = stream()
+    const long = { usage: { total_tokens: 3 }, text: 'x'.repeat(17_000_000) }
+    const { charges, send, text } = setUp([json(long), response])
+    expect((await text(send())).length).toBeGreaterThan(17_000_000)
+    write(event(long))
+    write(event({ usage: { total_tokens: 40 } }))
+    end()
+    expect((await text(send())).length).toBeGreaterThan(17_000_000)
+    expect(charges).toEqual([
+      [1, undefined, 0, 0],
+      [1, { tokens: 40 }, 60, 0],
+    ])
+  })
+
   test('a stream passes without delay, and is charged at its end', async () => {
     const { response, write, end } = stream()
     const { charges, send, used } = setUp([response])
@@ -267,6 +307,51 @@ describe.each(Object.entries(policySets))('%s', (_, policies) => {
     ])
     expect(await used()).toEqual([4, 400, 0])
   })
+})
+
+test.each([
+  ['again until the store works', 2, 30],
+  ['five times more', 9, 100],
+])('settles %s, and neither the reader nor the cost waits', async (_, failures, expected) => {
+  const limiter = limiterOf(fixedWindow({ limit: 1_000, window: '1h' }))
+  let tries = 0
+  const reserve = async (...call: [string, number, object]) => {
+    const reservation = await limiter.reserve(...call)
+    const commit = (units: number) => {
+      tries++
+      return tries > failures
+        ? Object(reservation).commit(units)
+        : Promise.reject(new TollgateError('STORE_ERROR', 'x'))
+    }
+    return { ...reservation, commit }
+  }
+  const { policies, tiers, take, block } = limiter
+  const failing = { policies, tiers, take, block, reserve }
+  const bodies = [{ usage: { total_tokens: 30 } }]
+  const usageOf = jest.fn(({ total_tokens = 0 }) => total_tokens)
+  const fetch = (async () => json(bodies.shift())) as ClientOptions['fetch']
+  const api = new OutgoingClient({ limiter: anything(failing), clock, key: 'k', usageOf, ...(fetch && { fetch }) })
+  const events: unknown[] = []
+  api.on('charge', ({ units, error }) => events.push([units, (error as TollgateError | undefined)?.code]))
+  const response = await clock.advanceUntil(api.fetch(URL, {}, { cost: 100 }))
+  expect(await response.json()).toEqual({ usage: { total_tokens: 30 } })
+  expect([tries, events, (await limiter.peek('k')).used]).toEqual([1, [], 100])
+  await clock.advanceUntil(api.close())
+  expect([tries, events]).toEqual([Math.min(6, failures + 1), [[30, failures < 6 ? undefined : 'STORE_ERROR']]])
+  expect([usageOf.mock.calls.length, (await limiter.peek('k')).used]).toEqual([1, expected])
+})
+
+test('a response whose body is read elsewhere is passed on, and keeps its cost', async () => {
+  const limiter = limiterOf(fixedWindow({ limit: 1_000, window: '1h' }))
+  const response = json({ usage: { total_tokens: 30 } })
+  const reader = response.body?.getReader()
+  const fetch = (async () => response) as ClientOptions['fetch']
+  const usageOf = ({ total_tokens = 0 }) => total_tokens
+  const api = new OutgoingClient({ limiter, clock, key: 'k', usageOf, ...(fetch && { fetch }) })
+  expect(await clock.advanceUntil(api.fetch(URL, {}, { cost: 100 }))).toBe(response)
+  expect((await reader?.read())?.done).toBe(false)
+  expect((await limiter.peek('k')).used).toBe(100)
+  await clock.advanceUntil(api.close())
 })
 
 test('units without meters', async () => {

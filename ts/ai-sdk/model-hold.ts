@@ -1,4 +1,4 @@
-import { TollgateError } from '../api/error.js'
+import { settleRepeatedly } from '../api/repeated-settlement.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import { answerOf } from '../client/answer.js'
 import type { PlatformTimer } from '../platform/waiting-time.js'
@@ -16,12 +16,6 @@ const DEFAULT_PAUSE_MS = 1_000
 
 /** The renewals of a reservation in its life: one may fail. */
 const RENEWALS_PER_LIFE = 3
-
-const MAX_RETRIES = 5
-const FIRST_RETRY_MS = 1_000
-
-/** The failures after which a settlement is tried again. */
-const TRANSIENT = new Set(['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED'])
 
 type CallEnding = Pick<ModelCharge, 'outcome' | 'isReported' | 'tokens'>
 
@@ -125,13 +119,11 @@ export class ModelHold {
     if (typeof estimate === 'object' && ending.outcome === 'finished' && ending.isReported) {
       ignoringErrors(() => estimate.record(this.#call.modelId, ending.tokens?.outputTokens ?? 0))
     }
-    const charge = await this.#send(ending)
-    if (charge.error === undefined || !this.#isTransient(charge.error)) {
-      this.#report(charge)
-    } else {
-      this.#sendLater(ending, 1)
-    }
-    return charge
+    return settleRepeatedly(
+      this.#options.time,
+      () => this.#send(ending),
+      (charge) => this.#report(charge),
+    )
   }
 
   async #send(ending: CallEnding): Promise<ModelCharge> {
@@ -148,24 +140,6 @@ export class ModelHold {
     return tokens === undefined
       ? this.#reservation.cancel()
       : this.#reservation.commit(modelCostOf(meters, costOf, tokens, this.#call) as never)
-  }
-
-  #isTransient(error: unknown): boolean {
-    return TollgateError.is(error) && TRANSIENT.has(error.code)
-  }
-
-  /** Only the first settlement has an effect, so that one with an unknown outcome may be repeated. */
-  #sendLater(ending: CallEnding, retry: number): void {
-    const { time } = this.#options
-    const run = async () => {
-      const charge = await this.#send(ending)
-      if (charge.error !== undefined && retry < MAX_RETRIES && this.#isTransient(charge.error)) {
-        this.#sendLater(ending, retry + 1)
-      } else {
-        this.#report(charge)
-      }
-    }
-    time.setTimeout(() => void run(), FIRST_RETRY_MS * 2 ** (retry - 1))
   }
 
   #report(charge: ModelCharge): void {

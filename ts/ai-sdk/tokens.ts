@@ -10,13 +10,13 @@ const TOKENS_PER_FILE = 1_000
 
 /** The usage that a provider reports, as versions 3 and 4 of the SDK's models have it. */
 interface ReportedUsage {
-  readonly inputTokens?: {
+  readonly inputTokens?: null | {
     readonly total?: unknown
     readonly noCache?: unknown
     readonly cacheRead?: unknown
     readonly cacheWrite?: unknown
   }
-  readonly outputTokens?: { readonly total?: unknown; readonly text?: unknown; readonly reasoning?: unknown }
+  readonly outputTokens?: null | { readonly total?: unknown; readonly text?: unknown; readonly reasoning?: unknown }
 }
 
 export function tokensOfBytes(bytes: number): number {
@@ -77,11 +77,11 @@ function inputTokensOf(input: unknown): number {
 
 /** The usage that a provider reports; `undefined` if it reports none. Numbers that are absent are those of `otherwise`. */
 export function reportedTokens(usage: unknown, otherwise: TokenUsage): TokenUsage | undefined {
-  const { inputTokens = {}, outputTokens = {} } = (usage ?? {}) as ReportedUsage
-  const parts = [inputTokens.noCache, inputTokens.cacheRead, inputTokens.cacheWrite].map(countOf)
+  const { inputTokens, outputTokens } = (usage ?? {}) as ReportedUsage
+  const parts = [inputTokens?.noCache, inputTokens?.cacheRead, inputTokens?.cacheWrite].map(countOf)
   const sum = parts.reduce<number>((total, part) => total + (part ?? 0), 0)
-  const input = countOf(inputTokens.total) ?? (parts.some((part) => part !== undefined) ? sum : undefined)
-  const output = countOf(outputTokens.total)
+  const input = countOf(inputTokens?.total) ?? (parts.some((part) => part !== undefined) ? sum : undefined)
+  const output = countOf(outputTokens?.total)
   if (input === undefined && output === undefined) {
     return undefined
   }
@@ -90,7 +90,7 @@ export function reportedTokens(usage: unknown, otherwise: TokenUsage): TokenUsag
     outputTokens: output ?? otherwise.outputTokens,
     cachedInputTokens: parts[1] ?? 0,
     cacheWriteTokens: parts[2] ?? 0,
-    reasoningTokens: countOf(outputTokens.reasoning) ?? 0,
+    reasoningTokens: countOf(outputTokens?.reasoning) ?? 0,
   }
 }
 

@@ -27,7 +27,7 @@ export class Attempt {
   /** Whether the function of the call still runs, perhaps after its time. */
   #isRunning = true
   #hasEnded = false
-  #onEnd: () => Promise<void> | undefined = () => undefined
+  #onEnd: () => Promise<unknown> | undefined = () => undefined
 
   constructor(call: ScheduledCall, turn: Turn, time: WaitingTime) {
     this.#call = call
@@ -74,7 +74,7 @@ export class Attempt {
   }
 
   /** Ends the attempt: once its function no longer runs, it calls `onEnd`, which ends its turn. */
-  end(onEnd: () => Promise<void> | undefined): Promise<void> | undefined {
+  end(onEnd: () => Promise<unknown> | undefined): Promise<unknown> | undefined {
     this.#hasEnded = true
     this.#onEnd = onEnd
     return this.#endIfOver()
@@ -96,7 +96,7 @@ export class Attempt {
     return ended
   }
 
-  #endIfOver(): Promise<void> | undefined {
+  #endIfOver(): Promise<unknown> | undefined {
     if (!this.#hasEnded || this.#isRunning) {
       return undefined
     }

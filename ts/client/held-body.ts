@@ -19,12 +19,15 @@ interface BodyHolder {
    * The body has ended: it was read to its end, cancelled (both successful), or has failed. The reader receives the end
    * when the returned promise resolves.
    */
-  onEnd(isSuccess: boolean): Promise<void> | undefined
+  onEnd(isSuccess: boolean): Promise<unknown> | undefined
 }
 
-/** Watches the body of a response. The caller gets the returned response. A value without a body has ended at once. */
+/**
+ * Watches the body of a response. The caller gets the returned response. A value without a body, or with one that is
+ * read already, has ended at once.
+ */
 export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHolder): unknown {
-  if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.bodyUsed) {
+  if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.body.locked) {
     void onEnd(true)
     return value
   }
@@ -32,7 +35,7 @@ export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHol
   let stream: ReadableByteStreamController
   let unread: PlatformTimer | undefined
   let hasEnded = false
-  const end = (isSuccess: boolean): Promise<void> | undefined => {
+  const end = (isSuccess: boolean): Promise<unknown> | undefined => {
     time.clearTimeout(unread)
     if (hasEnded) {
       return undefined

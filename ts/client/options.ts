@@ -139,13 +139,14 @@ export type RefusalOf = (result: unknown) => Duration | undefined | PromiseLike<
  * are given back, and missing ones are charged or owed, as by `commit` of a reservation. Called once for each response
  * that reports a usage, before its reader receives the end.
  *
- * Of a body that is cut short, each meter is charged its cost or more. A refused request, and one with a status from
- * 400 to 499, gets the units back that its `cost` names. All others keep their cost. Meters that are left out keep it,
- * too.
+ * Of a body that is cut short or has an event `error`, each meter is charged its cost or more. A refused request, and
+ * one with a status from 400 to 499, gets the units back that its `cost` names. All others keep their cost. Meters that
+ * are left out keep it, too.
  *
  * Needs policies whose units can be settled: beside `concurrency` at least one, and no `slidingCounter`. Without
  * `concurrency`, calls wait for rates as they do for windows. There is an event `charge` for each attempt. If the
- * function fails or returns wrong units, the event has the error, and the cost stays charged.
+ * function fails or returns wrong units, the event has the error, and the cost stays charged. A settlement that fails
+ * because of the store is repeated, up to five times within half a minute.
  *
  * See `docs/client.md#usage`.
  */

@@ -406,7 +406,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
           onEnded()
           return undefined
         }
-        return settleTurn(turn, () => usedUnits(call, ended.answer, usage, usageOf)).then((settled) => {
+        const used = () => usedUnits(call, ended.answer, usage, usageOf)
+        return settleTurn(turn, time, used, (settled) => {
           const event = { key, attempt: number, cost: call.cost, ...settled }
           this.#events.emit('charge', event as ClientEvents<K, C>['charge'])
           onEnded()

@@ -1,6 +1,7 @@
 import type { TakeOptions } from '../api/call-options.js'
 import type { Allowed, Decision } from '../api/decision.js'
 import type { AcquireOptions, Permit, PermitSignal } from '../api/permit.js'
+import { settleRepeatedly } from '../api/repeated-settlement.js'
 import type { ReserveOptions, Settlement } from '../api/reservation.js'
 import type { WaitingLimiter } from '../api/wait.js'
 import { type Duration, MAX_WAIT_MS } from '../input/duration.js'
@@ -92,16 +93,39 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime, areSettled: bool
   }
 }
 
-/** Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken. */
-export async function settleTurn(turn: Turn, used: () => TurnCost | undefined) {
-  let units: TurnCost | undefined
-  try {
-    units = used()
-    return { units, settlement: await turn.settle?.(units), error: undefined }
-  } catch (error) {
-    turn.end()
-    return { units, settlement: undefined, error }
+/** How a turn was settled. */
+interface SettledTurn {
+  readonly units: TurnCost | undefined
+  readonly settlement: Settlement<string> | undefined
+  readonly error: unknown
+}
+
+/**
+ * Ends a turn, and charges the units that `used` returns. If this fails, those stay charged that the turn has taken.
+ * Resolves after the first try.
+ */
+export function settleTurn(
+  turn: Turn,
+  time: WaitingTime,
+  used: () => TurnCost | undefined,
+  onEnd: (settled: SettledTurn) => void,
+): Promise<unknown> {
+  const called = (async () => used())()
+  const settle = async (): Promise<SettledTurn> => {
+    let units: TurnCost | undefined
+    try {
+      units = await called
+      return { units, settlement: await turn.settle?.(units), error: undefined }
+    } catch (error) {
+      return { units, settlement: undefined, error }
+    }
   }
+  return settleRepeatedly(time, settle, (settled) => {
+    if (settled.settlement === undefined) {
+      turn.end()
+    }
+    onEnd(settled)
+  })
 }
 
 function turnsByPermits(limiter: Acquiring, time: WaitingTime, areSettled: boolean): AskForTurn {

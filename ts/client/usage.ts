@@ -6,6 +6,12 @@ import type { TurnCost } from './turn-need.js'
 /** The data of the last event of OpenAI's streams, and of those like them. */
 const LAST_EVENT = '[DONE]'
 
+/** The longest JSON body, and the longest event, that is kept: 16 million characters. */
+const MAX_TEXT = 2 ** 24
+
+/** Stands for a longer text: as a line of a stream it is a comment, and it is not JSON. */
+const TOO_LONG = ':'
+
 /** Reads the usage that a response reports, while its body passes. */
 export class UsageReader {
   readonly #isStream: boolean
@@ -16,6 +22,8 @@ export class UsageReader {
   #data = ''
   #usage: UsageNumbers | undefined
   #isWhole = false
+  /** Whether a stream has an event `error`. Anthropic's servers then end it, and have reported a part of the usage. */
+  #hasFailed = false
 
   private constructor(isStream: boolean) {
     this.#isStream = isStream
@@ -25,7 +33,7 @@ export class UsageReader {
   static of(value: unknown): UsageReader | undefined {
     const type = typeof Response === 'function' && value instanceof Response ? value.headers.get('content-type') : null
     const [, kind] = /^\s*(text\/event-stream|application\/(?:[\w.-]+\+)?json)\s*(?:;|$)/i.exec(type ?? '') ?? []
-    return kind === undefined ? undefined : new UsageReader(kind.startsWith('text'))
+    return kind === undefined ? undefined : new UsageReader(/^text/i.test(kind))
   }
 
   /** The latest number of each name; `undefined` without any. */
@@ -33,9 +41,12 @@ export class UsageReader {
     return this.#usage
   }
 
-  /** Whether the body has been read to its end, or to the last event of a stream: some readers stop there. */
+  /**
+   * Whether the body has been read to its end, or to the last event of a stream, where some readers stop; and has no
+   * event `error`.
+   */
   get isWhole(): boolean {
-    return this.#isWhole
+    return this.#isWhole && !this.#hasFailed
   }
 
   add(chunk: Uint8Array): void {
@@ -59,12 +70,15 @@ export class UsageReader {
         this.#addLine(line)
       }
     }
+    this.#text = bounded(this.#text)
   }
 
   /** A line break of two characters may come in two chunks. It ends the event early, which has one line of data. */
   #addLine(line: string): void {
     if (line.startsWith('data:')) {
-      this.#data += line.slice(5)
+      this.#data = bounded(this.#data + line.slice(5))
+    } else if (/^event: ?error$/.test(line)) {
+      this.#hasFailed = true
     } else if (line === '') {
       this.#read(this.#data)
       this.#data = ''
@@ -79,6 +93,10 @@ export class UsageReader {
       this.#usage = found === undefined ? this.#usage : { ...this.#usage, ...found }
     }
   }
+}
+
+function bounded(text: string): string {
+  return text.length > MAX_TEXT ? TOO_LONG : text
 }
 
 /** The usage in a JSON body, or in an event of a stream: of OpenAI, and of servers and providers with such an API. */

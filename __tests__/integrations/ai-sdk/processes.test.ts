@@ -1,11 +1,9 @@
 /** Three processes share a budget in one Redis, and one of them is killed while its models answer. */
-import { once } from 'node:events'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fixedWindow, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { PATIENT_MS } from '../../redis/help.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { startProgram } from '../node.js'
+import { linesOf, startProgram } from '../node.js'
 import { Provider } from './server.js'
 
 const LIMIT = 6_000
@@ -34,15 +32,8 @@ test('each call is charged once: the calls that were settled, and the estimates 
   const start = (name: string) => {
     const options = { url: provider.url, redis: server.url, limit: LIMIT, name, isVictim: name === 'victim' }
     const program = startProgram(join(__dirname, 'process.mjs'), JSON.stringify(options))
-    const lines: Line[] = []
-    const reader = createInterface(program.stdout).on('line', (line) => lines.push(JSON.parse(line)))
     started.push(program)
-    const has = async (count: number, is: (line: Line) => unknown) => {
-      while (lines.filter(is).length < count) {
-        await once(reader, 'line')
-      }
-    }
-    return { program, lines, has, closed: once(reader, 'close') }
+    return { program, ...linesOf<Line>(program) }
   }
   const victim = start('victim')
   await victim.has(8, ({ begun }) => begun)

@@ -1,12 +1,13 @@
 /**
- * A provider with the APIs of OpenAI's chat completions and of Anthropic's messages. The last message tells it how to
- * answer.
+ * A provider with the APIs of OpenAI's chat completions and responses, and of Anthropic's messages. The last message
+ * tells it how to answer.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { anthropicAnswer, anthropicEvents } from './anthropic.js'
+import { responsesAnswer, responsesEvents } from './responses.js'
 import { type Events, INPUT_TOKENS, type Script } from './script.js'
 
 interface Message {
@@ -30,6 +31,8 @@ export class Provider {
   static async start(): Promise<Provider> {
     const provider = new Provider()
     provider.#server.listen(0, '127.0.0.1')
+    // A test that fails does not keep Jest alive.
+    provider.#server.unref()
     await once(provider.#server, 'listening')
     return provider
   }
@@ -59,12 +62,19 @@ export class Provider {
       text += chunk
     }
     this.#bytes = Buffer.byteLength(text)
-    const { messages, stream, stream_options } = JSON.parse(text) as {
-      messages: readonly Message[]
+    const {
+      input,
+      messages = [{ role: 'user', content: input }],
+      stream,
+      stream_options,
+    } = JSON.parse(text) as {
+      input?: string
+      messages?: readonly Message[]
       stream?: boolean
       stream_options?: { include_usage?: boolean }
     }
     const isAnthropic = request.url?.endsWith('/messages') === true
+    const isResponses = request.url?.endsWith('/responses') === true
     const script = scriptOf(messages)
     const { refuse, name = '' } = script
     const refused = this.#refused.get(name) ?? 0
@@ -81,12 +91,16 @@ export class Provider {
         first = '',
         part,
         last,
-      } = isAnthropic ? anthropicEvents(script) : openaiEvents(script, messages, hasUsage)
+      } = isAnthropic
+        ? anthropicEvents(script)
+        : isResponses
+          ? responsesEvents(script)
+          : openaiEvents(script, messages, hasUsage)
       response.write(first)
       await this.#stream(script, { part, last }, response)
-    } else if (isAnthropic) {
+    } else if (isAnthropic || isResponses) {
       response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(anthropicAnswer(script)))
+      response.end(JSON.stringify(isAnthropic ? anthropicAnswer(script) : responsesAnswer(script)))
     } else {
       const message = messageOf(script, messages)
       const choices = [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: reasonOf(message) }]

@@ -23,9 +23,17 @@ export async function runBlock(name, { redis, limits = {}, given = {}, maxWait, 
 
   const made = {}
   class RateLimiter extends tollgate.RateLimiter {
-    constructor(policies, options) {
-      super(policies, options)
+    #store
+    constructor(policies, { store: url, ...options }) {
+      // The machine may be busy.
+      const store = new tollgate.RedisStore({ url, commandTimeout: 30_000 })
+      super(policies, { ...options, store })
+      this.#store = store
       made.limiter = this
+    }
+    async close() {
+      await super.close()
+      await this.#store.close()
     }
   }
   class OutgoingClient extends client.OutgoingClient {

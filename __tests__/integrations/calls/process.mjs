@@ -8,6 +8,13 @@ const onCharge = ({ cost, units = {}, settlement, error }) =>
   print({ charged: { ...cost, ...units }, settled: settlement?.settled, error: error?.message })
 const { stream, client, limiter } = await SDKS[sdk]({ redis, limits, maxWait: '2s', onCharge })
 
+/** Whether the account has no units left for a call. On a busy machine a call may wait too long before. */
+async function isFull() {
+  const meters = Object.keys(limits)
+  const cost = { ...Object.fromEntries(meters.map((meter) => [meter, 0])), [meters.at(-1)]: 600 }
+  return !(await limiter.peek('gpt-5', { cost })).allowed
+}
+
 /** Reads a stream, and aborts it after a number of its parts. */
 async function run(script, abortAfter = Number.POSITIVE_INFINITY) {
   const controller = new AbortController()
@@ -37,9 +44,10 @@ if (isVictim) {
       try {
         await run(script, call % 13 === 4 ? 2 : undefined)
       } catch (error) {
-        if (error.cause?.code === 'WAIT_TOO_LONG') return
+        const isLate = error.cause?.code === 'WAIT_TOO_LONG'
+        if (isLate && (await isFull())) return
         // Retries are not without bounds.
-        if (error.status !== 500 && error.status !== 429 && error.name !== 'AbortError') throw error
+        if (!isLate && error.status !== 500 && error.status !== 429 && error.name !== 'AbortError') throw error
       }
     }
   }

@@ -1,12 +1,11 @@
 /** Three processes with the blocks of docs/model-sdks.md share one Redis. One is killed while answers stream. */
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { concurrency, fixedWindow, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { PATIENT_MS } from '../../redis/help.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { Provider } from '../ai-sdk/server.js'
-import { startProgram } from '../node.js'
+import { linesOf, startProgram } from '../node.js'
 
 interface Line {
   readonly begun?: true
@@ -38,15 +37,8 @@ test.each([
   const start = (name: string) => {
     const options = { sdk, url: provider.url, redis: server.url, limits, name, isVictim: name === 'victim' }
     const program = startProgram(join(__dirname, 'process.mjs'), JSON.stringify(options))
-    const lines: Line[] = []
-    const reader = createInterface(program.stdout).on('line', (line) => lines.push(JSON.parse(line)))
     started.push(program)
-    const has = async (count: number, is: (line: Line) => unknown) => {
-      while (lines.filter(is).length < count) {
-        await once(reader, 'line')
-      }
-    }
-    return { program, lines, has, closed: once(reader, 'close'), ended: once(program, 'exit') }
+    return { program, ...linesOf<Line>(program), ended: once(program, 'exit') }
   }
   const victim = start('victim')
   await victim.has(1 + KILLED, ({ begun }) => begun)

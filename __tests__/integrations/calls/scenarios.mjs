@@ -29,7 +29,8 @@ const scenarios = {
   moreThanCost: () => sdk.stream({ output: 700 }),
   serverErrors: () => sdk.ask({ name: 'errors', refuse: { status: 500, times: 2 } }),
   overloaded: () => sdk.stream({ name: 'overloaded', output: 3, refuse: { status: 529, times: 1 } }),
-  down: () => sdk.ask({ name: 'down', refuse: { status: 503, times: 9 } }),
+  /** A character of three bytes is a token. */
+  down: () => sdk.ask({ name: 'down', text: '語'.repeat(30), refuse: { status: 503, times: 9 } }),
   invalid: () => sdk.ask({ name: 'invalid', refuse: { status: 400, times: 9 } }),
   broken: () => sdk.stream({ output: 20, breakAfter: 5 }),
   async aborted() {

@@ -58,7 +58,7 @@ const AGENT: readonly [string, Expected] = [
   { result: ['human', 'ai', 'tool', 'ai'], charges: [{ output: 5 }, { output: 5 }] },
 ]
 
-describe.each(['openai', 'anthropic', 'langchain'])('%s', (sdk) => {
+describe.each(['openai', 'responses', 'anthropic', 'langchain'])('%s', (sdk) => {
   let outcomes: { readonly [scenario: string]: Outcome }
 
   beforeAll(async () => {

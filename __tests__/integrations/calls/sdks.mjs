@@ -36,6 +36,27 @@ export const SDKS = {
     }
   },
 
+  async responses(options) {
+    const { openai, ...made } = await runBlock('openai', options)
+    const bodyOf = (script) => ({ model, input: JSON.stringify(script), max_output_tokens: 500 })
+    return {
+      ...made,
+      async ask(script) {
+        return (await openai.responses.create(bodyOf(script))).output_text
+      },
+      async stream(script, signal, onPart = () => {}) {
+        let text = ''
+        for await (const event of await openai.responses.create({ ...bodyOf(script), stream: true }, { signal })) {
+          if (event.type === 'response.output_text.delta') {
+            text += event.delta
+            onPart()
+          }
+        }
+        return text
+      },
+    }
+  },
+
   async anthropic(options) {
     const { anthropic, ...made } = await runBlock('@anthropic-ai/sdk', options)
     const bodyOf = (script) => ({ model, messages: messagesOf(script), max_tokens: 500 })

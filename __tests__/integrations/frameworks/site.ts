@@ -71,12 +71,12 @@ export class Site {
     const ended = once(server, 'close')
     const served = { url: `http://127.0.0.1:${port}`, kill: () => void server.kill('SIGKILL'), ended }
     this.#served.push(served)
-    await until(`${program} answers`, async () => {
-      if (server.exitCode !== null) {
-        throw new Error(`it ended with ${server.exitCode}`)
-      }
-      return (await fetch(`${served.url}/robots.txt`)).ok
-    })
+    await Promise.race([
+      until(`${program} answers`, async () => (await fetch(`${served.url}/robots.txt`)).ok),
+      ended.then(([code]) => {
+        throw new Error(`${program} ended with ${code} before it answered`)
+      }),
+    ])
     return served
   }
 

@@ -4,7 +4,7 @@ import { RedisServer } from '../../servers/redis-server.js'
 import { Bridge } from '../../wasm/redis/stores.js'
 import { eventOf, Instance } from './lambda.js'
 import { codeOf, programFile } from './page-program.js'
-import { serveWorker } from './workerd.js'
+import { EARLIEST, LATEST, serveWorker } from './workerd.js'
 
 /** The limit of both programs, per hour. */
 const LIMIT = 100
@@ -53,13 +53,12 @@ test('two instances of a Lambda function keep one limit, although they are froze
   }
 })
 
-test('a Worker keeps its limit for parallel requests over Upstash', async () => {
+test.each([EARLIEST, LATEST])('a Worker of $compatibilityDate keeps its limit over Upstash', async (compatibility) => {
+  await redis.command('FLUSHALL')
   const bridge = await Bridge.start(redis.port)
   const code = codeOf('serverless.md', 'Cloudflare Workers with Upstash')
-  const worker = await serveWorker(code, {
-    UPSTASH_REDIS_REST_URL: bridge.url,
-    UPSTASH_REDIS_REST_TOKEN: 'secret',
-  })
+  const env = { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: 'secret' }
+  const worker = await serveWorker(code, env, compatibility)
   try {
     const startedAt = performance.now()
     const request = async (ip: string) => {

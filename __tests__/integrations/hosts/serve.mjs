@@ -6,7 +6,7 @@ import { Miniflare } from 'miniflare'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 
-const { contents, bindings } = JSON.parse(process.argv[2])
+const { contents, bindings, compatibilityDate, compatibilityFlags } = JSON.parse(process.argv[2])
 
 /** Beside the program, as wrangler leaves them. */
 const compiled = new Map()
@@ -40,7 +40,8 @@ const worker = new Miniflare({
     ...[...compiled].map(([path, contents]) => ({ type: 'CompiledWasm', path, contents })),
   ],
   bindings,
-  compatibilityDate: '2026-04-01',
+  compatibilityDate,
+  compatibilityFlags,
 })
 process.once('SIGTERM', () => worker.dispose())
 console.log((await worker.ready).origin)

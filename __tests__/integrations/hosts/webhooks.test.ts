@@ -3,12 +3,11 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { concurrency, gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
-import { startProgram } from '../node.js'
+import { linesOf, startProgram } from '../node.js'
 import { codeOf, programFile } from './page-program.js'
 
 /** The policies of the page. */
@@ -83,25 +82,21 @@ test('each endpoint gets its limit, retries and pauses, and each attempt is char
   })
   const url = await endpoints.listen()
   const programs: ReturnType<typeof startProgram>[] = []
-  const lines: Line[] = []
+  const outputs: Line[][] = []
   const send = (...events: readonly (readonly [endpoint: string, id: string])[]) => {
     const given = events.map(([endpoint, id]) => ({ id, endpoint, url: `${url}/${endpoint}`, body: { id } }))
     const sender = startProgram(join(__dirname, 'sender.mjs'), program.file, JSON.stringify(given))
     programs.push(sender)
-    const reader = createInterface(sender.stdout).on('line', (line) => lines.push(JSON.parse(line)))
-    const has = async (is: (line: Line) => unknown) => {
-      while (!lines.some(is)) {
-        await once(reader, 'line')
-      }
-    }
-    return { has, closed: once(reader, 'close') }
+    const own = linesOf<Line>(sender)
+    outputs.push(own.lines)
+    return own
   }
   const slow = (name: string) => Array.from({ length: 4 }, (_, index) => ['slow', `${name}-${index}`] as const)
   try {
     const first = send(['busy', 'a'], ['broken', 'b'], ...slow('first'))
-    await first.has(({ blocked }) => blocked === 'busy')
+    await first.has(1, ({ blocked }) => blocked === 'busy')
     const second = send(['busy', 'c'], ['good', 'd'], ...slow('second'))
-    await Promise.all([first.has(({ id }) => id === 'b'), second.has(({ id }) => id === 'd')])
+    await Promise.all([first.has(1, ({ id }) => id === 'b'), second.has(1, ({ id }) => id === 'd')])
     // The pauses of both processes end by their own clocks, but Redis still knows the block.
     await sleep(1_100)
     expect(endpoints.on('busy')).toBe(1)
@@ -122,6 +117,7 @@ test('each endpoint gets its limit, retries and pauses, and each attempt is char
     await redis.stop()
   }
 
+  const lines = outputs.flat()
   const results = lines.filter(({ id }) => id !== undefined)
   expect(results.map(({ status }) => status)).toEqual(Array(12).fill(200))
   expect(lines.filter(({ blocked }) => blocked)).toEqual([{ blocked: 'busy', durationMs: 1_000, isApplied: true }])

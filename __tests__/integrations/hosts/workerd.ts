@@ -13,9 +13,25 @@ export interface ServedWorker {
   stop(): Promise<void>
 }
 
+/** The behaviour of workerd that a Worker asks for. */
+export interface Compatibility {
+  readonly compatibilityDate: string
+  readonly compatibilityFlags: readonly string[]
+}
+
+/** The earliest date on docs/serverless.md. */
+export const EARLIEST: Compatibility = { compatibilityDate: '2024-10-14', compatibilityFlags: [] }
+
+/** The latest date of the installed workerd, with the modules of Node.js. */
+export const LATEST: Compatibility = { compatibilityDate: '2026-04-26', compatibilityFlags: ['nodejs_compat'] }
+
 /** Serves a program as a Worker with these variables. */
-export async function serveWorker(contents: string, bindings: Readonly<Record<string, string>>): Promise<ServedWorker> {
-  const program = startProgram(join(__dirname, 'serve.mjs'), JSON.stringify({ contents, bindings }))
+export async function serveWorker(
+  contents: string,
+  bindings: Readonly<Record<string, string>>,
+  compatibility: Compatibility,
+): Promise<ServedWorker> {
+  const program = startProgram(join(__dirname, 'serve.mjs'), JSON.stringify({ contents, bindings, ...compatibility }))
   const ended = once(program, 'exit')
   const [url] = await Promise.race([once(createInterface(program.stdout), 'line'), ended])
   if (typeof url !== 'string') {

@@ -1,6 +1,16 @@
 /** The wrapper around processors, without BullMQ: charges, delays, permits, signals, refusals and failures. */
 import { rateLimited } from '../../ts/bullmq/index.js'
-import { concurrency, fixedWindow, gcra, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
+import {
+  concurrency,
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+  slidingLog,
+  tiers,
+} from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
 import { FakeJob } from './fake-job.js'
 
 const hour = fixedWindow({ limit: 2, window: '1h' })
@@ -47,6 +57,29 @@ describe('a job', () => {
     expect(jobs.flatMap(({ delays }) => delays.map((delay) => Math.round(delay / 60_000)))).toEqual([1, 2, 3])
     expect(jobs.flatMap(({ tokens }) => tokens)).toEqual(['token 3', 'token 4', 'token 5'])
     expect(await outcome(run(new FakeJob('6', { customer: 'b' }), 't', undefined))).toBe('done 6')
+  })
+
+  test('of a group without a burst waits in its slot if its turn is near, one at a time', async () => {
+    const clock = new TestClock()
+    const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
+    const run = rateLimited(done, { limiter, key })
+    const jobs = ['1', '2', '3'].map((id) => new FakeJob(id))
+    const [first, second, third] = jobs.map((job) => outcome(run(job, 't', undefined)))
+    expect([await first, await third]).toEqual(['done 1', 'DelayedError'])
+    await clock.advance('20ms')
+    expect(await second).toBe('done 2')
+    expect(jobs.map(({ delays }) => delays.length)).toEqual([0, 0, 1])
+  })
+
+  test('has its turn by the limit that refuses it, of a log with several', async () => {
+    const limits = { second: { limit: 1, window: '1m' }, hour: { limit: 60, window: '100h' } }
+    const limiter = new RateLimiter({ log: slidingLog({ limits }), rate: fixedWindow({ limit: 9, window: '1h' }) })
+    const run = rateLimited(done, { limiter, key })
+    const jobs = ['1', '2', '3'].map((id) => new FakeJob(id))
+    for (const job of jobs) {
+      await outcome(run(job, 't', undefined))
+    }
+    expect(jobs.flatMap(({ delays }) => delays.map((delay) => Math.round(delay / 60_000)))).toEqual([1, 2])
   })
 
   test('that is delivered again is not charged again, unless an attempt has failed or it is another job', async () => {

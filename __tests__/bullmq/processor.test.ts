@@ -72,8 +72,8 @@ describe('a job', () => {
   })
 
   test('has its turn by the limit that refuses it, of a log with several', async () => {
-    const limits = { second: { limit: 1, window: '1m' }, hour: { limit: 60, window: '100h' } }
-    const limiter = new RateLimiter({ log: slidingLog({ limits }), rate: fixedWindow({ limit: 9, window: '1h' }) })
+    const log = slidingLog({ limits: { often: { limit: 1, window: '1m' }, rarely: { limit: 60, window: '100h' } } })
+    const limiter = new RateLimiter({ log, rate: fixedWindow({ limit: 9, window: '1h' }) })
     const run = rateLimited(done, { limiter, key })
     const jobs = ['1', '2', '3'].map((id) => new FakeJob(id))
     for (const job of jobs) {

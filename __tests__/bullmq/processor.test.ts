@@ -154,6 +154,21 @@ describe('a job', () => {
     expect(Math.round((job.delays[0] as number) / 60_000)).toBe(10)
   })
 
+  test('of a group with a short window is promoted at its turn, however many jobs of others are blocked', async () => {
+    const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 2 }))
+    await limiter.block('a', '30d')
+    const run = rateLimited(done, { limiter, key })
+    await Promise.all(Array.from({ length: 10_000 }, (_, id) => outcome(run(new FakeJob(String(id)), 't', undefined))))
+    const job = new FakeJob('1', { customer: 'b' })
+    for (let timestamp = 0; job.delays.length === 0; timestamp++) {
+      await outcome(run(Object.assign(job, { timestamp }), 't', undefined))
+    }
+    while (job.promotions === 0) {
+      await new Promise(setImmediate)
+    }
+    await limiter.close()
+  })
+
   test('that could not be moved is left to BullMQ, and does not fail', async () => {
     const limiter = new RateLimiter(hour)
     await limiter.block('a', '10m')

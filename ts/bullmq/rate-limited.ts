@@ -84,7 +84,7 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
       return await delay(job, token, at, () => {
         if (isHeld) {
           turns.park(group, job, at)
-        } else if (windowMs < COARSE_MS) {
+        } else if (decision.status === 'refused' && windowMs < COARSE_MS) {
           turns.promoteAt(job, at)
         }
       })

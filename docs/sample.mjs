@@ -11,19 +11,54 @@ import { parseArgs } from 'node:util'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
-const { values } = parseArgs({
-  options: { sentences: { type: 'string', default: '100' }, seed: { type: 'string', default: '1' } },
-})
-const [count, seed] = [values.sentences, values.seed].map(Number)
-if (!Number.isSafeInteger(count) || count < 1 || !Number.isSafeInteger(seed) || seed < 0) {
-  throw new RangeError('--sentences must be a whole number from 1, and --seed one from 0')
+const USAGE = `Usage: npm run docs:sample -- [options]
+
+Prints sentences of the README and of docs/, each with its page and line.
+
+Options:
+  --sentences N   how many, a whole number from 1 (default: 100)
+  --seed N        a whole number from 0; the same seed draws the same sentences (default: 1)
+  --help          prints this`
+
+const OPTIONS = {
+  sentences: { type: 'string', default: '100' },
+  seed: { type: 'string', default: '1' },
+  help: { type: 'boolean', default: false },
 }
 
-const options = ['ls-files', '-co', '--exclude-standard', 'README.md', 'docs/*.md']
-const pages = execFileSync('git', options, { cwd: ROOT, encoding: 'utf8' }).trim().split('\n').sort()
-const all = pages.flatMap((page) => sentencesOf(page, readFileSync(join(ROOT, page), 'utf8')))
-for (const { page, line, text } of drawn(all).slice(0, count)) {
-  console.log(`${page}:${line} ${text}`)
+const request = parsed()
+if (request?.help) {
+  console.log(USAGE)
+} else if (request) {
+  print(request)
+}
+
+/** The options of the command line; nothing if they are not valid, which is printed. */
+function parsed() {
+  try {
+    const { sentences, seed, help } = parseArgs({ options: OPTIONS }).values
+    return { help, count: wholeNumber('--sentences', sentences, 1), seed: wholeNumber('--seed', seed, 0) }
+  } catch (error) {
+    console.error(`${error.message}\n--help prints the options.`)
+    process.exitCode = 1
+  }
+}
+
+function wholeNumber(option, text, least) {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number < least) {
+    throw new RangeError(`${option} must be a whole number from ${least}`)
+  }
+  return number
+}
+
+function print({ count, seed }) {
+  const list = ['ls-files', '-co', '--exclude-standard', 'README.md', 'docs/*.md']
+  const pages = execFileSync('git', list, { cwd: ROOT, encoding: 'utf8' }).trim().split('\n').sort()
+  const all = pages.flatMap((page) => sentencesOf(page, readFileSync(join(ROOT, page), 'utf8')))
+  for (const { page, line, text } of drawn(all, seed).slice(0, count)) {
+    console.log(`${page}:${line} ${text}`)
+  }
 }
 
 /** The sentences of paragraphs and lists, with their lines. Code, tables, headings and comments have none. */
@@ -47,7 +82,7 @@ function sentencesOf(page, markdown) {
 }
 
 /** The sentences in an order that the seed alone decides (Fisher and Yates; numbers by Mulberry32). */
-function drawn(sentences) {
+function drawn(sentences, seed) {
   const order = [...sentences]
   let state = seed
   const random = () => {

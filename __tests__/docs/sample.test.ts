@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { ROOT } from './pages.js'
 
 function sample(...words: string[]) {
-  const { status, stdout } = spawnSync(process.execPath, [join(ROOT, 'docs', 'sample.mjs'), ...words], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'docs', 'sample.mjs'), ...words], {
     encoding: 'utf8',
   })
-  return { status, lines: stdout.split('\n').filter(Boolean) }
+  return { status, lines: stdout.split('\n').filter(Boolean), errors: stderr.trim().split('\n') }
 }
 
 test('a seed draws the same sentences, and another seed others', () => {
@@ -25,7 +25,15 @@ test('each sentence begins on its line', () => {
   }
 })
 
-test('a number that is not valid fails', () => {
-  expect(sample('--sentences', 'many').status).toBe(1)
-  expect(sample('--seed', '-1').status).toBe(1)
+test('--help prints the options', () => {
+  const { status, lines } = sample('--help')
+  expect({ status, first: lines[0] }).toEqual({ status: 0, first: 'Usage: npm run docs:sample -- [options]' })
+})
+
+test.each([
+  [['--sentences', 'many'], '--sentences must be a whole number from 1'],
+  [['--seed=-1'], '--seed must be a whole number from 0'],
+  [['--pages', '3'], expect.stringMatching(/^Unknown option '--pages'/)],
+])('%j fails with a short message', (words, message) => {
+  expect(sample(...words)).toEqual({ status: 1, lines: [], errors: [message, '--help prints the options.'] })
 })

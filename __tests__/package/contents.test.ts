@@ -28,7 +28,7 @@ describe('the main package', () => {
       entry?.import.default,
       entry?.require.default,
     ])
-    const shared = ['core', 'limiter', 'shared', 'wasm/engine'].map((name) => `dist/${name}.js`)
+    const shared = ['core', 'limiter', 'outgoing', 'shared', 'wasm/engine'].map((name) => `dist/${name}.js`)
     const expected = [
       ...papers,
       ...engine,

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { CallId } from '../backends/operation.js'
 import type { Units } from '../backends/units.js'
 import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'

@@ -29,7 +29,7 @@ function claim(part) {
   const scene = sceneOf(part, CLAIMED)
   const ratios = scene.results.filter(({ name }) => name.startsWith('tollgate')).map(({ ratioToPeer }) => ratioToPeer)
   const [least, most] = [Math.min(...ratios), Math.max(...ratios)].map(Math.floor)
-  return `[${least === most ? least : `${least} to ${most}`} times as many a second](docs/performance.md)`
+  return `[${least === most ? least : `${least} to ${most}`} times as many decisions a second](docs/performance.md)`
 }
 
 /** The comparisons, from the greatest ratio to the least. */

@@ -8,6 +8,8 @@ export class FakeJob implements LimitedJob {
   attemptsStarted = 1
   /** The delays, from the time at which each began. */
   readonly delays: number[] = []
+  /** The times until which it was delayed. */
+  readonly turns: number[] = []
   readonly tokens: (string | undefined)[] = []
   promotions = 0
 
@@ -17,6 +19,7 @@ export class FakeJob implements LimitedJob {
   ) {}
 
   async moveToDelayed(timestamp: number, token?: string): Promise<void> {
+    this.turns.push(timestamp)
     this.delays.push(timestamp - Date.now())
     this.tokens.push(token)
   }

@@ -1,6 +1,16 @@
 /** The wrapper around processors, without BullMQ: charges, delays, permits, signals, refusals and failures. */
 import { rateLimited } from '../../ts/bullmq/index.js'
-import { concurrency, fixedWindow, gcra, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
+import {
+  concurrency,
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+  slidingLog,
+  tiers,
+} from '../../ts/index.js'
+import { TestClock } from '../../ts/testing/index.js'
 import { FakeJob } from './fake-job.js'
 
 const hour = fixedWindow({ limit: 2, window: '1h' })
@@ -47,6 +57,29 @@ describe('a job', () => {
     expect(jobs.flatMap(({ delays }) => delays.map((delay) => Math.round(delay / 60_000)))).toEqual([1, 2, 3])
     expect(jobs.flatMap(({ tokens }) => tokens)).toEqual(['token 3', 'token 4', 'token 5'])
     expect(await outcome(run(new FakeJob('6', { customer: 'b' }), 't', undefined))).toBe('done 6')
+  })
+
+  test('of a group without a burst waits in its slot if its turn is near, one at a time', async () => {
+    const clock = new TestClock()
+    const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })
+    const run = rateLimited(done, { limiter, key })
+    const jobs = ['1', '2', '3'].map((id) => new FakeJob(id))
+    const [first, second, third] = jobs.map((job) => outcome(run(job, 't', undefined)))
+    expect([await first, await third]).toEqual(['done 1', 'DelayedError'])
+    await clock.advance('20ms')
+    expect(await second).toBe('done 2')
+    expect(jobs.map(({ delays }) => delays.length)).toEqual([0, 0, 1])
+  })
+
+  test('has its turn by the limit that refuses it, of a log with several', async () => {
+    const log = slidingLog({ limits: { often: { limit: 1, window: '1m' }, rarely: { limit: 60, window: '100h' } } })
+    const limiter = new RateLimiter({ log, rate: fixedWindow({ limit: 9, window: '1h' }) })
+    const run = rateLimited(done, { limiter, key })
+    const jobs = ['1', '2', '3'].map((id) => new FakeJob(id))
+    for (const job of jobs) {
+      await outcome(run(job, 't', undefined))
+    }
+    expect(jobs.flatMap(({ delays }) => delays.map((delay) => Math.round(delay / 60_000)))).toEqual([1, 2])
   })
 
   test('that is delivered again is not charged again, unless an attempt has failed or it is another job', async () => {
@@ -121,6 +154,21 @@ describe('a job', () => {
     expect(Math.round((job.delays[0] as number) / 60_000)).toBe(10)
   })
 
+  test('of a group with a short window is promoted at its turn, however many jobs of others are blocked', async () => {
+    const limiter = new RateLimiter(gcra({ limit: 50, period: '1s', burst: 2 }))
+    await limiter.block('a', '30d')
+    const run = rateLimited(done, { limiter, key })
+    await Promise.all(Array.from({ length: 10_000 }, (_, id) => outcome(run(new FakeJob(String(id)), 't', undefined))))
+    const job = new FakeJob('1', { customer: 'b' })
+    for (let timestamp = 0; job.delays.length === 0; timestamp++) {
+      await outcome(run(Object.assign(job, { timestamp }), 't', undefined))
+    }
+    while (job.promotions === 0) {
+      await new Promise(setImmediate)
+    }
+    await limiter.close()
+  })
+
   test('that could not be moved is left to BullMQ, and does not fail', async () => {
     const limiter = new RateLimiter(hour)
     await limiter.block('a', '10m')
@@ -153,8 +201,9 @@ describe('without a store', () => {
       expect(await Promise.all(jobs.map((job) => outcome(run(job, 't', undefined))))).toEqual(
         Array(3).fill('DelayedError'),
       )
-      const delays = jobs.flatMap((job) => job.delays)
-      expect(Math.min(...delays)).toBeGreaterThan(900)
+      expect(Math.min(...jobs.flatMap(({ delays }) => delays))).toBeGreaterThan(900)
+      const [first, second, third] = jobs.flatMap(({ turns }) => turns).sort() as [number, number, number]
+      expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(10)
     },
   )
 

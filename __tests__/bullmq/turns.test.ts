@@ -1,6 +1,7 @@
 /** How often jobs are picked, by a simulation of processes that share one group under `gcra`. */
 import { Turns } from '../../ts/bullmq/turns.js'
 import { Random } from '../random.js'
+import { FakeJob } from './fake-job.js'
 
 interface Scenario {
   readonly processes: number
@@ -75,4 +76,44 @@ test('no turn is more than ten minutes after the time at which the job may fit',
   expect(Math.max(...ahead)).toBe(600_000)
   // They stay spread.
   expect(new Set(ahead).size).toBeGreaterThan(80)
+})
+
+describe('a released permit', () => {
+  const LATER = Date.now() + 3_600_000
+
+  test('promotes the first job whose turn is to come: another may be delayed because its attempt has failed', async () => {
+    const turns = new Turns()
+    const jobs = ['1', '2', '3'].map((id) => new FakeJob(id)) as [FakeJob, FakeJob, FakeJob]
+    turns.park('a', jobs[0], Date.now())
+    turns.park('a', jobs[1], LATER)
+    turns.park('a', jobs[2], LATER)
+    await turns.promote('a')
+    expect(jobs.map(({ promotions }) => promotions)).toEqual([0, 1, 0])
+  })
+
+  test('promotes one job of each queue, also with the same id', async () => {
+    const turns = new Turns()
+    const jobs = ['bull:a', 'bull:b'].map((queueQualifiedName) =>
+      Object.assign(new FakeJob('1'), { queueQualifiedName }),
+    )
+    for (const job of jobs) {
+      turns.park('a', job, LATER)
+    }
+    await turns.promote('a')
+    await turns.promote('a')
+    expect(jobs.map(({ promotions }) => promotions)).toEqual([1, 1])
+  })
+
+  test('promotes jobs of a group that was refused lately, however many wait in others', async () => {
+    const turns = new Turns()
+    for (let group = 0; group < 20; group++) {
+      for (let id = 0; id < 1_100; id++) {
+        turns.park(`group ${group}`, new FakeJob(String(id)), LATER)
+      }
+    }
+    const job = new FakeJob('last')
+    turns.park('a', job, LATER)
+    await turns.promote('a')
+    expect(job.promotions).toBe(1)
+  })
 })

@@ -23,6 +23,7 @@ function setUp(
   const sent: { request: object; options: { signal: AbortSignal; timeout?: number } }[] = []
   const client = {
     name: 'client',
+    getNegotiatedProtocolVersion: () => undefined,
     async callTool(this: { name: string }, request: object, options?: { signal: AbortSignal }): Promise<unknown> {
       expect(this.name).toBe('client')
       const given = answers[sent.push({ request, options: anything(options) }) - 1] ?? answer()
@@ -150,9 +151,11 @@ test('wrong options', () => {
   expect(messageOf({ limiter })).toContain('key must be given')
   expect(messageOf({ key: 'a' })).toContain('limiter must be a RateLimiter')
   expect(messageOf({ limiter, key: 'a', holdUntil: 'body' })).toContain('has no option "holdUntil"')
-  for (const client of [undefined, {}]) {
+  // In version 1 of the SDK the options of a call are the third argument.
+  const version1 = { callTool: async () => answer() }
+  for (const client of [undefined, {}, version1]) {
     const error = failureOf(() => limitToolCalls({ limiter, key: 'a' })(anything(client)))
     expect(error).toBeInstanceOf(TollgateError)
-    expect(error.message).toContain('client must be a Client of the SDK')
+    expect(error.message).toContain('client must be a Client of version 2 of the SDK')
   }
 })

@@ -129,6 +129,7 @@ describe('a refusal', () => {
       })
     })
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_NO_DECISION'])
+    expect(warnings[0]?.message).toMatch(/^tollgate\/mcp: a request was refused: the store is down\n/)
   })
 
   test('without a store says when to try again', async () => {
@@ -143,7 +144,9 @@ describe('a refusal', () => {
     const warnings = await warningsOf(async () => {
       expect(statusOf(await setUp(perHour(1)).call(contextOf()))).toBe('invalid')
     })
-    expect(warnings[0]?.message).toContain('the request has no access token, and so no principal')
+    expect(warnings[0]?.message).toMatch(
+      /^tollgate\/mcp: a request was refused: the request has no access token, and so no principal/,
+    )
     const answered = setUp(perHour(1), undefined, { onInvalidInput: () => ({ message: 'Sign in.' }) })
     expect((await answered.call(contextOf())).content[0]?.text).toBe('Sign in.')
     const replaced = setUp(perHour(1), undefined, { onInvalidInput: () => ({ key: 'anyone' }) })

@@ -17,6 +17,9 @@ const UNDECIDED_GROUP = Symbol('undecided')
 /** An idle worker picks delayed jobs up to 100 ms late. A burst that takes this long to refill makes up for it. */
 const COARSE_MS = 1_000
 
+/** A job of a group without a burst waits for its turn in a slot of the worker if it comes as little too early. */
+const NEAR_MS = 25
+
 /** Until the process has released a permit, the limiter does not know how long jobs take. */
 const UNKNOWN_HOLD_MS = 1_000
 
@@ -54,8 +57,11 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
   return async (job, token, signal) => {
     const call = await callOf(checked, job)
     const group = typeof call.key === 'string' ? call.key : JSON.stringify(call.key)
-    turns.unpark(group, job.id)
-    const permit = await charge(checked, job, call)
+    turns.unpark(group, job)
+    let permit = await charge(checked, job, call)
+    while (isNear(permit?.decision) && (await turns.hold(group, permit?.decision.retryAfterMs ?? 0))) {
+      permit = await charge(checked, job, call)
+    }
     const decision = permit?.decision
     const now = Date.now()
     if (decision === undefined || (decision.source === 'none' && !decision.allowed)) {
@@ -71,17 +77,14 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
     if (!decision.allowed) {
       const holdMs = hasReleased ? decision.retryAfterMs : Math.min(decision.retryAfterMs, UNKNOWN_HOLD_MS)
       const isHeld = isPermit && decision.status === 'refused'
-      const windowMs = windowMsOf(policy, decision.policy)
+      // A limit of a `slidingLog` has the name of the policy before its own.
+      const windowMs = windowMsOf(policy, decision.policy.split('.').at(-1))
       const stepMs = ((isHeld ? holdMs : windowMs) * cost) / decision.capacity
-      const retryAfterMs = isHeld ? stepMs : decision.retryAfterMs
-      const hadTurn = job.attemptsStarted - job.attemptsMade > 1
-      // Without a burst a job comes too early if the job before it was late.
-      const isEarly = hadTurn && cost === decision.capacity && retryAfterMs <= stepMs / 2
-      const at = isEarly ? now + retryAfterMs : turns.next(group, { retryAfterMs, stepMs }, now)
+      const at = turns.next(group, { retryAfterMs: isHeld ? stepMs : decision.retryAfterMs, stepMs }, now)
       return await delay(job, token, at, () => {
         if (isHeld) {
-          turns.park(group, job)
-        } else if (windowMs < COARSE_MS) {
+          turns.park(group, job, at)
+        } else if (decision.status === 'refused' && windowMs < COARSE_MS) {
           turns.promoteAt(job, at)
         }
       })
@@ -105,6 +108,11 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
       void turns.promote(group)
     }
   }
+}
+
+/** Whether a job fits soon, and its group cannot make up for a later pick. */
+function isNear(decision: Decision | undefined): boolean {
+  return decision?.status === 'refused' && decision.capacity === 1 && decision.retryAfterMs <= NEAR_MS
 }
 
 /** Moves a job to the delayed set, and tells the worker so. */

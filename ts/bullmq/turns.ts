@@ -4,6 +4,9 @@ import type { LimitedJob } from './options.js'
 /** The most groups and the most jobs that a process remembers. */
 const MAX_REMEMBERED = 10_000
 
+/** The most jobs of a group that a process remembers. */
+const MAX_PARKED = 1_000
+
 /** Turns that are further away are not kept: limits may be raised, and jobs removed. */
 const MAX_AHEAD_MS = 600_000
 
@@ -17,13 +20,21 @@ export interface RefusedTurn {
   readonly stepMs: number
 }
 
+interface ParkedJob {
+  readonly job: LimitedJob
+  /** The turn of the job. From then on it is no longer in the delayed set, or it is there for another reason. */
+  readonly at: number
+}
+
 interface GroupTurns {
   /** The last turn that was given. */
   until: number
   /** Whether a permit was released while no job was parked. */
   isVacant: boolean
-  /** Jobs that are promoted when a permit is released, in the order of their turns. */
-  readonly parked: Map<LimitedJob['id'], LimitedJob>
+  /** Whether a job of the group waits in a slot of the worker. */
+  isHeld: boolean
+  /** Jobs that are promoted when a permit is released, in the order in which they were refused. */
+  readonly parked: Map<string, ParkedJob>
 }
 
 /**
@@ -34,6 +45,7 @@ interface GroupTurns {
  * The limiter alone decides which job runs. Wrong turns cost picks or time.
  */
 export class Turns {
+  /** The group that was refused last is the last. */
   readonly #groups = new Map<GroupName, GroupTurns>()
   #parked = 0
   #timers = 0
@@ -55,20 +67,37 @@ export class Turns {
     }
   }
 
-  /** Keeps a delayed job for {@link promote}. */
-  park(name: GroupName, job: LimitedJob): void {
+  /** Waits for a time that is near. `false`, without a wait, if another job of the group does so. */
+  async hold(name: GroupName, millis: number): Promise<boolean> {
     const group = this.#group(name)
-    if (this.#parked < MAX_REMEMBERED) {
+    if (group.isHeld) {
+      return false
+    }
+    group.isHeld = true
+    await new Promise<void>((resolve) => timers.setTimeout(resolve, millis))
+    group.isHeld = false
+    return true
+  }
+
+  /** Keeps a job that is delayed until its turn, for {@link promote}. */
+  park(name: GroupName, job: LimitedJob, at: number): void {
+    const group = this.#group(name)
+    this.#forgetPast(group)
+    if (group.parked.size < MAX_PARKED) {
+      this.unpark(name, job)
       this.#parked++
-      group.parked.set(job.id, job)
+      group.parked.set(nameOf(job), { job, at })
+      while (this.#parked > MAX_REMEMBERED) {
+        this.#forgetGroup()
+      }
     }
     if (group.isVacant) {
       void this.promote(name)
     }
   }
 
-  unpark(name: GroupName, id: LimitedJob['id']): void {
-    if (this.#groups.get(name)?.parked.delete(id)) {
+  unpark(name: GroupName, job: LimitedJob): void {
+    if (this.#groups.get(name)?.parked.delete(nameOf(job))) {
       this.#parked--
     }
   }
@@ -80,8 +109,9 @@ export class Turns {
       return
     }
     group.isVacant = false
-    for (const [id, job] of group.parked) {
-      this.unpark(name, id)
+    this.#forgetPast(group)
+    for (const { job } of group.parked.values()) {
+      this.unpark(name, job)
       try {
         return await job.promote()
       } catch {
@@ -103,17 +133,39 @@ export class Turns {
     }
   }
 
-  #group(name: GroupName): GroupTurns {
-    let group = this.#groups.get(name)
-    if (group === undefined) {
-      for (const [oldest, { parked }] of this.#groups.size < MAX_REMEMBERED ? [] : this.#groups) {
-        this.#parked -= parked.size
-        this.#groups.delete(oldest)
-        break
+  /** A job whose turn has come may have failed since. To promote it would end the delay of its next attempt. */
+  #forgetPast({ parked }: GroupTurns): void {
+    const now = Date.now()
+    for (const [name, { at }] of parked) {
+      if (at > now) {
+        return
       }
-      group = { until: 0, isVacant: false, parked: new Map() }
-      this.#groups.set(name, group)
+      parked.delete(name)
+      this.#parked--
+    }
+  }
+
+  #group(name: GroupName): GroupTurns {
+    const group = this.#groups.get(name) ?? { until: 0, isVacant: false, isHeld: false, parked: new Map() }
+    this.#groups.delete(name)
+    this.#groups.set(name, group)
+    if (this.#groups.size > MAX_REMEMBERED) {
+      this.#forgetGroup()
     }
     return group
   }
+
+  /** Forgets the group whose last refusal is the oldest. */
+  #forgetGroup(): void {
+    for (const [name, { parked }] of this.#groups) {
+      this.#parked -= parked.size
+      this.#groups.delete(name)
+      return
+    }
+  }
+}
+
+/** Jobs of several queues may have the same id, and the same group. */
+function nameOf({ id, queueQualifiedName }: LimitedJob): string {
+  return `${id} ${queueQualifiedName}`
 }

@@ -63,6 +63,7 @@ export class HandlerLimiter {
     const permits = takesPermits ? new Permits(limiter as PermitLimiter) : undefined
     const adapter: FrameworkAdapter<Args> = {
       name: 'tollgate/mcp',
+      isHttp: false,
       takesPermits,
       // The limits of a server make a call each, of one context.
       requestOf: ({ context }) => context,

@@ -61,10 +61,10 @@ export function limitToolCalls<K, N extends string, T extends string = never, C 
     }
   }
   return (client) => {
-    const limited = (client ?? {}) as unknown as { callTool?: CallTool }
+    const limited = (client ?? {}) as unknown as { callTool?: CallTool; getNegotiatedProtocolVersion?: unknown }
     const callTool = limited.callTool?.bind(client)
-    if (callTool === undefined) {
-      throw invalid('INVALID_OPTION', 'client', 'must be a Client of the SDK', client)
+    if (callTool === undefined || limited.getNegotiatedProtocolVersion === undefined) {
+      throw invalid('INVALID_OPTION', 'client', 'must be a Client of version 2 of the SDK', client)
     }
     limited.callTool = async (request, given) => {
       const call = { ...(await callOf(request)), ...(given?.signal !== undefined && { signal: given.signal }) }

@@ -111,8 +111,10 @@ export interface ToolRequest {
   readonly arguments?: { readonly [name: string]: unknown } | undefined
 }
 
-/** A `Client` of the SDK. */
+/** A `Client` of the SDK, of version 2: in version 1 the second argument of `callTool` is a schema. */
 export interface ToolClient {
+  /** Only clients of version 2 have it. */
+  getNegotiatedProtocolVersion(): string | undefined
   /** Wrapped. */
   callTool(request: never, options?: never): PromiseLike<unknown>
 }

@@ -78,7 +78,7 @@ test.each(['bullmq', 'bullmq-5'])(
   '%s: delayed jobs count no attempt, and failed attempts are charged again',
   async (version) => {
     await using server = await RedisServer.start()
-    const rate = { limit: 20, period: 1_000, burst: 5 }
+    const rate = { limit: 5, period: 1_000, burst: 5 }
     const jobs = [
       { group: 'a', count: 20 },
       { group: 'b', count: 3, fails: 2 },
@@ -103,7 +103,7 @@ test('jobs of a killed worker run again, are charged once, and leave their permi
   await using server = await RedisServer.start()
   const limits = {
     daily: { make: 'fixedWindow', limit: 40, window: 86_400_000 },
-    atOnce: { make: 'concurrency', limit: 3, ttl: 1_000 },
+    atOnce: { make: 'concurrency', limit: 3, ttl: 2_000 },
   }
   const jobs = [
     { group: 'a', count: 60 },
@@ -134,7 +134,7 @@ test('jobs of a killed worker run again, are charged once, and leave their permi
   await using store = new RedisStore({ url: server.url, commandTimeout: PATIENT_MS })
   const policies = {
     daily: fixedWindow({ limit: 40, window: '1d' }),
-    atOnce: concurrency({ limit: 3, ttl: '1s' }),
+    atOnce: concurrency({ limit: 3, ttl: '2s' }),
   }
   const limiter = new RateLimiter(policies, { store, prefix: 'jobs' })
   for (const [group, used] of [

@@ -18,11 +18,26 @@ export const {
 export const { limitToolCalls, limitTools } = require('../../../dist/mcp/index.js')
 export const { TestClock } = require('../../../dist/testing/index.js')
 
-/** The token of a request is `user/client`, or only `/client`. */
-function authOf({ headers: { authorization } }) {
-  const [user, clientId] = (authorization ?? '').replace('Bearer ', '').split('/')
-  const extra = user === '' ? {} : { extra: { sub: user } }
-  return clientId === undefined ? undefined : { token: 'secret', clientId, scopes: [], ...extra }
+/** A token is `user/client`, or only `/client`. */
+const verifier = {
+  async verifyAccessToken(token) {
+    const [user, clientId] = token.split('/')
+    const extra = user === '' ? {} : { extra: { sub: user } }
+    return { token, clientId, scopes: [], expiresAt: Math.ceil(Date.now() / 1_000) + 3_600, ...extra }
+  },
+}
+
+/** Verifies the token of a request by the SDK. A request without a token has no `auth`. */
+async function authenticate(version, request, response) {
+  const { authorization } = request.headers
+  if (authorization === 'Bearer') return
+  if (version === 'sdk') {
+    const { requireBearerAuth } = await import('@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js')
+    await new Promise((resolve) => requireBearerAuth({ verifier })(request, response, resolve))
+    return
+  }
+  const { verifyBearerToken } = await import(`@modelcontextprotocol/${version}`)
+  request.auth = await verifyBearerToken(authorization, { verifier })
 }
 
 /**
@@ -33,9 +48,9 @@ function authOf({ headers: { authorization } }) {
  */
 export async function serve(version, limitOf, build) {
   const handle = version === 'sdk' ? await handlerOfSdk1(limitOf, build) : await handlerOfSdk2(version, limitOf, build)
-  const http = createServer((request, response) => {
-    request.auth = authOf(request)
-    void handle(request, response)
+  const http = createServer(async (request, response) => {
+    await authenticate(version, request, response)
+    await handle(request, response)
   }).listen(0, '127.0.0.1')
   await once(http, 'listening')
   return { url: `http://127.0.0.1:${http.address().port}/`, stop: () => stopped(http) }

@@ -249,6 +249,41 @@ const scenarios = {
     await stop()
     return { results, ran, used }
   },
+  async rounds() {
+    if (serverVersion === 'sdk') return undefined
+    const { inputRequired } = await import(`@modelcontextprotocol/${serverVersion}`)
+    const { client, limiter, stop } = await setUp(
+      { calls: perHour(10), atOnce: concurrency({ limit: 1 }) },
+      {},
+      {},
+      (mcp, ran) => {
+        mcp.registerTool('deploy', {}, ({ mcpReq }) => {
+          ran.push('deploy')
+          const { confirm } = mcpReq.inputResponses ?? {}
+          if (confirm !== undefined) return textResult(confirm.action)
+          const requestedSchema = { type: 'object', properties: { confirm: { type: 'boolean' } } }
+          return inputRequired({
+            inputRequests: { confirm: inputRequired.elicit({ message: 'Deploy?', requestedSchema }) },
+          })
+        })
+      },
+    )
+    const rounds = []
+    const ann = await client('ann/one', (unlimited) => {
+      unlimited.registerCapabilities({ elicitation: {} })
+      unlimited.setRequestHandler('elicitation/create', async () => {
+        const { policies } = await limiter.peek('sub:ann')
+        rounds.push([policies.calls.used, policies.atOnce.used])
+        return { action: 'accept', content: { confirm: true } }
+      })
+      return unlimited
+    })
+    const { content } = resultOf(await ann.callTool({ name: 'deploy', arguments: {} }))
+    const { policies } = await limiter.peek('sub:ann')
+    rounds.push([policies.calls.used, policies.atOnce.used])
+    await stop()
+    return { rounds, content }
+  },
   async clientWaits() {
     const { client, ran, stop, clock } = await setUp(perHour(3))
     const own = new RateLimiter(perHour(1), { store: new MemoryStore({ clock }) })

@@ -68,6 +68,19 @@ describe.each([
     ],
     ['twoLimiters', { results: ['ran', 'ran', 'refused'], ran: ['search', 'typed'], used: 3 }],
     [
+      'rounds',
+      // The first round asks the user, and holds no permit meanwhile. Version 1 of the SDK has no rounds.
+      server === 'sdk'
+        ? undefined
+        : {
+            rounds: [
+              [1, 0],
+              [2, 0],
+            ],
+            content: [{ type: 'text', text: 'accept' }],
+          },
+    ],
+    [
       'clientWaits',
       {
         before: ['1'],
@@ -82,6 +95,6 @@ describe.each([
     ['clientRefuses', { ran: ['a'], code: 'WAIT_TOO_LONG', attempts: 0 }],
     ['clientObeys', { ran: ['a', 'a'], retryAfterMs: 3_600_000 }],
   ])('%s', (scenario, expected) => {
-    expect(results[scenario]).toEqual(JSON.parse(JSON.stringify(expected)))
+    expect(results[scenario]).toEqual(expected && JSON.parse(JSON.stringify(expected)))
   })
 })

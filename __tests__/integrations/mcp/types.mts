@@ -1,6 +1,7 @@
 /** The types of `tollgate/mcp` suit those of the SDK, of versions 2.0 and later and of its servers of version 1: `tsc` checks this file. */
 import type { Client } from '@modelcontextprotocol/client'
 import type { Client as Client20 } from '@modelcontextprotocol/client-2.0'
+import type { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import type { McpServer as McpServer1 } from '@modelcontextprotocol/sdk/server/mcp.js'
 import type { AuthInfo, McpServer, Server, ServerContext } from '@modelcontextprotocol/server'
 import type { McpServer as McpServer20 } from '@modelcontextprotocol/server-2.0'
@@ -51,6 +52,8 @@ limitTools({ limiter: tiered, tier: ({ authInfo }) => String(authInfo?.extra?.['
 
 const limitedCalls = limitToolCalls({ limiter, key: 'server', maxWait: '5s' })
 export const clients = (a: Client, b: Client20): [Client, Client20] => [limitedCalls(a), limitedCalls(b)]
+// @ts-expect-error A client of version 1 calls tools with other arguments.
+export const client1 = (client: Client1) => limitedCalls(client)
 limitToolCalls({
   limiter: letters,
   key: ({ name }) => name,

@@ -56,13 +56,21 @@ function busiestSecond(ran) {
   return Math.max(...times.map((time, index) => times.findLastIndex((other) => other < time + 1_000) - index + 1))
 }
 
+/** The smallest, the median and the largest share of a group in the first second. */
+function sharesOf(ran) {
+  const early = ran.filter(({ ms }) => ms < 1_000)
+  const shares = Array.from({ length: GROUPS }, (_, index) => {
+    return early.filter(({ group }) => group === `group-${index}`).length / early.length
+  })
+  return { leastShare: Math.min(...shares), medianShare: median(shares), mostShare: Math.max(...shares) }
+}
+
 function figuresOf(ran) {
   const large = ran.filter(({ group }) => group === 'group-0')
   const others = ran.filter(({ group }) => group !== 'group-0')
-  const begun = (jobs) => jobs.filter(({ ms }) => ms < 1_000).length
   return {
     othersSeconds: secondsOf(others),
-    largeShare: begun(large) / begun(ran),
+    ...sharesOf(ran),
     busiest: busiestSecond(large),
     seconds: secondsOf(ran),
     picks: ran.reduce((sum, { picks }) => sum + picks, 0) / ran.length,
@@ -91,16 +99,16 @@ export function print({ results, targets }) {
   const head = [
     'limits',
     'others done, s',
-    'share of the large',
-    'its busiest second',
+    'shares of the groups',
+    'busiest second of the large',
     'all done, s',
     'picks',
     'jobs/s unbound',
   ]
-  const rowOf = ({ name, othersSeconds, largeShare, busiest, seconds, picks, perSecond }) => [
+  const rowOf = ({ name, othersSeconds, leastShare, medianShare, mostShare, busiest, seconds, picks, perSecond }) => [
     name,
     othersSeconds.toFixed(1),
-    largeShare.toFixed(2),
+    [leastShare, medianShare, mostShare].map((share) => `${(share * 100).toFixed(1)}%`).join(' / '),
     String(busiest),
     seconds.toFixed(1),
     picks.toFixed(1),

@@ -35,6 +35,8 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly name: string
   /** The names of options that only this framework has. */
   readonly optionNames?: readonly string[]
+  /** Whether requests are answered with HTTP statuses: warnings name these. Default: `true`. */
+  readonly isHttp?: boolean
   /** Whether the limiter of the options may have a `concurrency` policy: its `take` and `wait` then get permits. */
   readonly takesPermits?: boolean
   /** Throws if a request cannot be limited. It is called after `skip`, before the request is counted. */
@@ -300,7 +302,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
         return this.check(args, answer)
       }
     } else {
-      const action = observe ? 'passed, and would be answered with 400' : 'was answered with 400'
+      const action = `${observe ? 'passed, and would be' : 'was'} ${this.#answered(400)}`
       const advice =
         'Return a key and a cost for every request. Only the first such request is warned of: onInvalidInput is called ' +
         'for each, and may return a key or another answer'
@@ -336,11 +338,15 @@ export class RequestLimiter<A extends readonly unknown[]> {
       const status = isStoreFailure(error) ? 503 : 500
       this.#warnings.once(
         'TOLLGATE_NO_DECISION',
-        `${this.#adapter.name}: a request was answered with ${status}: ${error.message}\nOnly the first request with ` +
+        `${this.#adapter.name}: a request was ${this.#answered(status)}: ${error.message}\nOnly the first request with ` +
           `${error.code} is warned of: onError is called for each`,
         error.code,
       )
     }
+  }
+
+  #answered(status: number): string {
+    return this.#adapter.isHttp === false ? 'refused' : `answered with ${status}`
   }
 
   #addressKey(args: A): string {

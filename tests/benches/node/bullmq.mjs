@@ -56,21 +56,16 @@ function busiestSecond(ran) {
   return Math.max(...times.map((time, index) => times.findLastIndex((other) => other < time + 1_000) - index + 1))
 }
 
-/** The smallest, the median and the largest share of a group in the first second. */
-function sharesOf(ran) {
-  const early = ran.filter(({ ms }) => ms < 1_000)
-  const shares = Array.from({ length: GROUPS }, (_, index) => {
-    return early.filter(({ group }) => group === `group-${index}`).length / early.length
-  })
-  return { leastShare: Math.min(...shares), medianShare: median(shares), mostShare: Math.max(...shares) }
-}
-
 function figuresOf(ran) {
   const large = ran.filter(({ group }) => group === 'group-0')
   const others = ran.filter(({ group }) => group !== 'group-0')
+  const othersSeconds = secondsOf(others)
+  const meanwhile = ran.filter(({ ms }) => ms <= othersSeconds * 1_000).length
   return {
-    othersSeconds: secondsOf(others),
-    ...sharesOf(ran),
+    othersSeconds,
+    // All jobs of the others have run by then, so their groups have equal shares.
+    largeShare: 1 - others.length / meanwhile,
+    otherShare: SMALL / meanwhile,
     busiest: busiestSecond(large),
     seconds: secondsOf(ran),
     picks: ran.reduce((sum, { picks }) => sum + picks, 0) / ran.length,
@@ -99,16 +94,19 @@ export function print({ results, targets }) {
   const head = [
     'limits',
     'others done, s',
-    'shares of the groups',
+    'share of the large',
+    'of each other',
     'busiest second of the large',
     'all done, s',
     'picks',
     'jobs/s unbound',
   ]
-  const rowOf = ({ name, othersSeconds, leastShare, medianShare, mostShare, busiest, seconds, picks, perSecond }) => [
+  const percent = (share) => `${(share * 100).toFixed(1)}%`
+  const rowOf = ({ name, othersSeconds, largeShare, otherShare, busiest, seconds, picks, perSecond }) => [
     name,
     othersSeconds.toFixed(1),
-    [leastShare, medianShare, mostShare].map((share) => `${(share * 100).toFixed(1)}%`).join(' / '),
+    percent(largeShare),
+    percent(otherShare),
     String(busiest),
     seconds.toFixed(1),
     picks.toFixed(1),

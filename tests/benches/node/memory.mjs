@@ -72,9 +72,9 @@ export async function run({ rounds, keys, many }) {
       results.push({ name, inRedis, embedded })
     }
     const conditions = [
-      `redis-server ${await redis.version()}: MEMORY USAGE key SAMPLES 0, prefix "api", keys of 20 bytes, the mean of ${REDIS_KEYS}`,
+      `redis-server ${await redis.version()}: MEMORY USAGE with SAMPLES 0, the mean of ${REDIS_KEYS} keys of 20 bytes, prefix "api"`,
       `embedded: the growth of resident memory without V8's heap, divided by ${keys} keys of 20 bytes in a fresh process`,
-      `${LIMIT} units per window; 1 call of one unit on each key, or 100 over half a window`,
+      `${LIMIT} units per window; each key has had 1 call of one unit, or 100 such calls during half a window`,
     ]
     return { conditions, results, ...(await bytesOfMany(many, rounds)) }
   } finally {

@@ -86,7 +86,7 @@ function wordsOf(name: string): string[] {
     .split(/[^a-z0-9]+/)
 }
 
-/** BullMQ's own word for what its workers run. */
+/** BullMQ calls each task of its workers a job. */
 const isOfBullmq = (word: string, file: string) => word === 'job' && file.startsWith('ts/bullmq/')
 
 test('no type and no file has a retired word in its name', () => {

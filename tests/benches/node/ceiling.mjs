@@ -61,7 +61,7 @@ export async function run(pace) {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
       "redis-benchmark repeats one of tollgate's EVALSHA commands, with the command's own keys or with keys that it draws at random from 10,000",
-      'tollgate visits as many keys as this command has, or 10,000 keys, round robin; every decision is allowed (this is checked)',
+      'tollgate visits either the keys of this command or 10,000 keys, round robin; the benchmark checks that every decision is allowed',
     ]
     return { conditions, scenes }
   } finally {

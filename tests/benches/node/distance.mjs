@@ -117,7 +117,7 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, behind a proxy in a separate process, which adds half of the round trip in each direction`,
-      `10,000 keys; ${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
+      `10,000 keys; the limit is ${LIMIT} units per key and hour, and the benchmark checks that every decision is allowed`,
     ]
     return {
       conditions,

@@ -73,7 +73,7 @@ export async function run({ rounds, keys, many }) {
     }
     const conditions = [
       `redis-server ${await redis.version()}: MEMORY USAGE with SAMPLES 0, the mean of ${REDIS_KEYS} keys of 20 bytes, prefix "api"`,
-      `embedded: the growth of resident memory without V8's heap, divided by ${keys} keys of 20 bytes in a fresh process`,
+      `embedded: ${keys} keys of 20 bytes are added in a new process; the growth of its resident memory without V8's heap is divided by ${keys}`,
       `${LIMIT} units per window; each key has had 1 call of one unit, or 100 such calls during half a window`,
     ]
     return { conditions, results, ...(await bytesOfMany(many, rounds)) }

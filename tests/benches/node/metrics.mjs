@@ -20,7 +20,7 @@ export const paces = {
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
 const CONDITIONS = [
-  '10,000 keys, visited round robin, one call at a time; every decision is allowed (this is checked)',
+  '10,000 keys, visited round robin, one call at a time; the benchmark checks that every decision is allowed',
   'no provider: OpenTelemetry is there, and nobody has set a MeterProvider; SDK: with the exporter for Prometheus',
 ]
 

@@ -105,7 +105,7 @@ export async function run(pace) {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
       '10,000 keys (user:0 to user:9999), visited round robin, all present in Redis before a turn',
-      `${LIMIT} units per key and hour, ${THOUSAND.limit} where calls take ${THOUSAND.units}: every decision is allowed (this is checked)`,
+      `the limit is ${LIMIT} units per key and hour, or ${THOUSAND.limit} if calls take ${THOUSAND.units} units; the benchmark checks that every decision is allowed`,
     ]
     return { conditions, scenes }
   } finally {

@@ -95,7 +95,7 @@ export async function run(pace) {
     })
     const conditions = [
       `redis-server ${await places.server.version()}: one server, and a cluster of three masters, all on this machine`,
-      `10,000 keys, visited round robin, ${IN_FLIGHT} calls in flight; every decision is allowed`,
+      `10,000 keys, visited round robin, ${IN_FLIGHT} calls in flight; the benchmark checks that every decision is allowed`,
       'Redis µs, all servers: the CPU time per call of all servers that receive calls',
     ]
     const redisMicros = new Map([...measured].map(([name, rounds]) => [name, rounds.map((round) => round.redisMicros)]))

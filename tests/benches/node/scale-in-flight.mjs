@@ -33,7 +33,7 @@ export async function run(pace) {
     })
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      `10,000 keys, visited round robin; ${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
+      `10,000 keys, visited round robin; the limit is ${LIMIT} units per key and hour, and the benchmark checks that every decision is allowed`,
     ]
     return { conditions, sweeps: [{ axis: 'calls in flight', series: await sweepRedis(places, pace, redis) }] }
   } finally {

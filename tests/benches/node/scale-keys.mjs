@@ -30,7 +30,7 @@ export async function run(pace) {
   try {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
-      'each number of keys is measured alone, round robin or at random (evenly); every decision is allowed (this is checked)',
+      'each number of keys is measured separately; keys are visited round robin, or drawn at random with equal probability; the benchmark checks that every decision is allowed',
     ]
     const overRedis = []
     const embedded = []

@@ -35,7 +35,7 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
-      '10,240 keys, each used by one limiter; calls visit all limiters round robin; every decision is allowed (this is checked)',
+      '10,240 keys, each used by one limiter; calls visit all limiters round robin; the benchmark checks that every decision is allowed',
     ]
     return { conditions, sweeps: [{ axis: 'limiters', series: await sweepRedis(places, pace, redis) }] }
   } finally {

@@ -43,7 +43,7 @@ export async function run(pace) {
   try {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
-      '10,000 keys, visited round robin; all policies are charged by each call, and every decision is allowed (this is checked)',
+      '10,000 keys, visited round robin; all policies are charged by each call; the benchmark checks that every decision is allowed',
     ]
     const sweeps = [
       { axis: 'policies over Redis', series: await overRedis(pace, redis) },

@@ -81,16 +81,16 @@ export async function run({ rounds, lines }) {
     const figures = new Map([
       ['lines per second of CPU', all.turns.map(({ cpu }) => all.lines / cpu)],
       [
-        'resident memory, the log three times over / once',
+        'resident memory, three copies of the log / one copy',
         [again.turns[0].memory / median(all.turns.map(({ memory }) => memory))],
       ],
-      ["counts that differ from the slow reference's", [compared.isEqual ? 0 : 1]],
+      ['counts that differ from those of the slow reference program', [compared.isEqual ? 0 : 1]],
     ])
     const targets = targetsOf(
       [
         { of: 'lines per second of CPU', atLeast: 500_000 },
-        { of: 'resident memory, the log three times over / once', atMost: 1.1 },
-        { of: "counts that differ from the slow reference's", atMost: 0 },
+        { of: 'resident memory, three copies of the log / one copy', atMost: 1.1 },
+        { of: 'counts that differ from those of the slow reference program', atMost: 0 },
       ],
       figures,
     )

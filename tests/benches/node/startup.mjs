@@ -67,7 +67,8 @@ export async function run({ rounds }) {
   const { profile } = JSON.parse(readFileSync(BUILD, 'utf8'))
   const conditions = [
     `each measurement is a new process; the files are in the system's cache; the addon is built with the profile \`${profile}\``,
-    'load: the time of `require` or `import` within the process; process: the time from the start of the process to its end; with `require`, unless the table says `import`',
+    'load: the time of `import` where the table names it, otherwise of `require`',
+    'process: the time from the start of the process to its end',
     'files: all files that the program loads, with dependencies and the addon',
   ]
   return { conditions, results }

@@ -15,7 +15,7 @@ export function targets(parts) {
   const rows = rowsOf(parts)
   const inOrder = [...rows.filter(({ met }) => !met), ...rows.filter(({ met }) => met)]
   const count = rows.filter(({ met }) => met).length
-  return `${count} of ${rows.length} targets are met.\n\n${targetTable(inOrder)}`
+  return `${count} of ${rows.length} targets are met. The missed targets come first.\n\n${targetTable(inOrder)}`
 }
 
 /** A table of the missed targets alone. */
@@ -56,8 +56,8 @@ export function losses(parts) {
       return [where, own, FIGURES[figure].name, other, times.toFixed(2), `\`${part}\``]
     })
   })
-  if (rows.length === 0) return 'Nowhere in these figures.'
-  return table(['where', 'tollgate', 'figure', 'the best other', 'times better', 'part'], rows)
+  if (rows.length === 0) return 'No peer is better in these figures.'
+  return table(['where', 'tollgate', 'figure', 'the best other', 'by a factor of', 'part'], rows)
 }
 
 /** The compared figures of a scene over Redis, and of a cluster. */

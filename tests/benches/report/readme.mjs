@@ -46,7 +46,7 @@ function overRedis(part, inFlight, algorithm) {
     cells: [
       `Redis, ${inFlight} calls in flight, \`${algorithm}\``,
       `${speed(ours.callsPerSecond)} calls/s`,
-      `${peer}, ${speed(theirs.callsPerSecond)}`,
+      `${peer}, ${speed(theirs.callsPerSecond)} calls/s`,
     ],
     ratio: ours.ratioToPeer,
   }
@@ -58,7 +58,7 @@ function perKey({ ofMany }) {
     cells: [
       'memory for a million keys',
       `${Math.round(ours)} bytes each`,
-      `rate-limiter-flexible in memory, ${Math.round(theirs)}`,
+      `rate-limiter-flexible in memory, ${Math.round(theirs)} bytes each`,
     ],
     ratio: theirs / ours,
   }

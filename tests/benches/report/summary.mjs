@@ -31,9 +31,9 @@ function overRedis(part) {
   const most = all.at(-1)
   if (most === undefined) return []
   const others = all.slice(0, -1).map((each) => `${ratio(each.ratio)} with ${each.inFlight}`)
-  const rest = others.length > 0 ? `. With fewer calls, the ratio is ${others.join(', ')}` : ''
+  const rest = others.length > 0 ? `. With fewer calls in flight, this ratio is ${others.join(', ')}` : ''
   return [
-    `**Over Redis**, \`gcra\` makes ${ratio(most.ratio)} times as many decisions a second as the fastest peer with ${most.inFlight} calls in flight${rest}.`,
+    `**Over Redis**, with ${most.inFlight} calls in flight, \`gcra\` makes ${ratio(most.ratio)} times as many decisions a second as the fastest peer${rest}.`,
   ]
 }
 
@@ -48,6 +48,6 @@ function calls({ groups }) {
 function bytes({ ofMany }) {
   const of = (name) => number(ofMany.find((result) => result.name === name).bytes)
   return [
-    `**With a million keys**, each key takes ${of('tollgate, gcra')} bytes of memory, and ${of('rate-limiter-flexible memory')} bytes in rate-limiter-flexible.`,
+    `**With a million keys**, each key takes ${of('tollgate, gcra')} bytes of memory in tollgate, and ${of('rate-limiter-flexible memory')} bytes in rate-limiter-flexible.`,
   ]
 }

@@ -61,7 +61,7 @@ function machines(parts) {
       ...(places.length > 1 ? [machine.cpu] : []),
     ]
   })
-  const heads = ['part', 'measured', 'rounds', 'ms per turn', 'load before']
+  const heads = ['part', 'measured', 'rounds', 'ms per turn', 'system load before']
   return [
     list([
       ...places,
@@ -71,7 +71,7 @@ function machines(parts) {
       days.length === 1 ? `measured on ${days[0]}` : `measured from ${days[0]} to ${days.at(-1)}`,
       ...(rough.length > 0 ? [`**rough figures, of short turns (\`--quick\`):** ${rough.join(', ')}`] : []),
     ]),
-    table(places.length > 1 ? [...heads, 'on'] : heads, rows),
+    table(places.length > 1 ? [...heads, 'machine'] : heads, rows),
   ].join('\n\n')
 }
 
@@ -91,7 +91,7 @@ function lapTable(name, results) {
     speed(result.callsPerSecond),
     ratio(result.ratio, result.ratio < 1),
   ])
-  return table([name, 'ns per call', 'range', 'calls a second', '× the time of the first'], rows)
+  return table([name, 'ns per call', 'range', 'calls a second', '× the first row'], rows)
 }
 
 function workersTable(results) {
@@ -119,7 +119,7 @@ function startupTable(results) {
     `${result.files}`,
     number(result.bytes / 1_000),
   ])
-  return table(['what a program loads', 'load ms', 'range', 'process ms', 'files', 'kB'], rows)
+  return table(['packages', 'load ms', 'range', 'process ms', 'files', 'kB'], rows)
 }
 
 /** For each log, the medians of the turns. */

@@ -39,7 +39,7 @@ export const FIGURES = {
   callsPerScript: { name: 'calls per script', text: number, isNeutral: true },
   p50Micros: { name: 'p50', text: number },
   p99Micros: { name: 'p99', text: number },
-  timerP99Ms: { name: 'delay of an unrelated timer', text: number },
+  timerP99Ms: { name: 'lateness of a timer, p99', text: number },
   p50Ms: { name: 'p50 ms', text: number },
   p99Ms: { name: 'p99 ms', text: number },
   rttMs: { name: 'PING ms', text: number, isNeutral: true },

@@ -137,6 +137,31 @@ describe('attemptTimeout', () => {
   })
 })
 
+test.each([408, 500, 502, 504, 529])('a retry after %s waits for the time that the server states', async (status) => {
+  const limiter = fast()
+  const api = clientOf({ limiter, retries: { limit: 2, minDelay: '100ms' } })
+  const answers = [new Response(null, { status, headers: { 'Retry-After': '7' } }), new Response('yes')]
+  const run = jest.fn(() => answers.shift() as Response)
+  const call = api.schedule(run, { isIdempotent: true })
+  await pass(6_900)
+  expect(run).toHaveBeenCalledTimes(1)
+  // A failure is no refusal, so other calls on the key go on.
+  expect((await limiter.take('k')).allowed).toBe(true)
+  await pass(200)
+  expect(await (await call).text()).toBe('yes')
+})
+
+test('a retry waits for its backoff, if that is longer than the time that the server states', async () => {
+  const api = clientOf({ retries: { limit: 1, minDelay: '10s' } })
+  const answers = [new Response(null, { status: 502, headers: { 'Retry-After': '1' } }), new Response('yes')]
+  const run = jest.fn(() => answers.shift() as Response)
+  const call = api.schedule(run, { isIdempotent: true })
+  await pass(4_900)
+  expect(run).toHaveBeenCalledTimes(1)
+  await pass(5_200)
+  expect(await (await call).text()).toBe('yes')
+})
+
 describe('shouldRetry', () => {
   test('decides for failures, with the number of the attempt; undefined leaves the decision to the client', async () => {
     const seen: unknown[] = []

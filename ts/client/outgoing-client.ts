@@ -455,7 +455,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
       call.attempt++
       this.#queued++
       // A blocked key makes the call wait in any case.
-      const delayMs = isRefusal ? 0 : backoff
+      const delayMs = isRefusal ? 0 : Math.max(backoff, answer.delayMs ?? 0)
       this.#events.emit('retry', { key: call.key as K, attempt: call.attempt, delayMs, status })
       if (delayMs === 0) {
         this.#enqueue(call)

@@ -18,10 +18,22 @@ export function targets(parts) {
   return `${count} of ${rows.length} targets are met. The missed targets come first.\n\n${targetTable(inOrder)}`
 }
 
-/** A table of the missed targets alone. */
+/** A table of the missed targets: for each part and bound the worst ratio, and how many miss the bound. */
 export function missedTargets(parts) {
-  const missed = rowsOf(parts).filter(({ met }) => !met)
-  return missed.length === 0 ? 'None.' : targetTable(missed)
+  const groups = new Map()
+  for (const row of rowsOf(parts)) {
+    const key = `${row.part} ${boundOf(row)}`
+    groups.set(key, [...(groups.get(key) ?? []), row])
+  }
+  const rows = [...groups.values()].flatMap((all) => {
+    const missed = all.filter(({ met }) => !met)
+    if (missed.length === 0) return []
+    const distance = ({ ratio, atLeast }) => (atLeast === undefined ? ratio : -ratio)
+    const worst = missed.reduce((a, b) => (distance(a) >= distance(b) ? a : b))
+    const [name, part, target, measured] = cellsOf(worst)
+    return [[name, part, target, measured, `${missed.length} of ${all.length}`]]
+  })
+  return rows.length === 0 ? 'None.' : table(['the worst ratio', 'part', 'target', 'measured', 'missed'], rows)
 }
 
 function rowsOf(parts) {
@@ -29,14 +41,19 @@ function rowsOf(parts) {
 }
 
 function targetTable(rows) {
-  const cells = rows.map(({ part, of, to, figure, below, atMost, atLeast, ratio: value, met }) => [
-    [of, to].filter((name) => name !== undefined).join(' / ') + (figure === undefined ? '' : `: ${figure}`),
-    `\`${part}\``,
-    below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`,
-    value.toFixed(2),
-    met ? 'met' : '**missed**',
-  ])
+  const cells = rows.map((row) => [...cellsOf(row), row.met ? 'met' : '**missed**'])
   return table(['ratio', 'part', 'target', 'measured', ''], cells)
+}
+
+function cellsOf(row) {
+  const { part, of, to, figure, ratio: value } = row
+  const names = [of, to].filter((name) => name !== undefined).join(' / ')
+  const said = figure === undefined ? names : `${names}: ${FIGURES[figure]?.name ?? figure}`
+  return [said, `\`${part}\``, boundOf(row), value >= 1_000 ? value.toFixed(0) : value.toFixed(2)]
+}
+
+function boundOf({ below, atMost, atLeast }) {
+  return below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`
 }
 
 /**

@@ -101,7 +101,7 @@ test('the page reports a faster peer and a missed target', () => {
 
 test('the page says if no peer is faster, and marks figures of short runs as rough', () => {
   const page = pageOf(record(102_000, 'quick'))
-  expect(figures(page, 'losses')).toBe('Nowhere in these figures.')
+  expect(figures(page, 'losses')).toBe('No peer is better in these figures.')
   expect(figures(page, 'machine')).toContain('rough figures, of short turns (`--quick`):** `redis`')
 })
 

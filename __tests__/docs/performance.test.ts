@@ -53,7 +53,15 @@ function record(ours: number, speed = 'full'): string {
     { name: 'a peer', callsPerSecond: 100_000, ...result, rounds: [{ calls: 6, callsPerSecond: 90_000 }] },
   ]
   const target = { of: 'tollgate gcra', to: 'a peer', figure: 'calls/s', atLeast: 2, ratio: ours / 100_000, met: false }
-  const scenes = [{ title: '1 in flight', inFlight: 1, limiters: 1, peer: 'a peer', results, targets: [target] }]
+  const others = [
+    { ...target, of: 'tollgate fixedWindow', ratio: 0.4 },
+    { ...target, figure: 'calls/s, 8 in flight', ratio: 3, met: true },
+    { of: 'redisMicros', atMost: 6, ratio: 5, met: true },
+    { of: 'tollgate gcra', figure: 'redisMicros', atMost: 1_500, ratio: 2_000, met: false },
+  ]
+  const scenes = [
+    { title: '1 in flight', inFlight: 1, limiters: 1, peer: 'a peer', results, targets: [target, ...others] },
+  ]
   const file = join(folder, 'measured.json')
   const machine = { cpu: 'some', cores: 2, memoryGiB: 4, system: 'linux', load: 0 }
   const shared = { measured: '2026-01-31T12:00:00.000Z', speed, machine, versions: { node: '20.0.0' } }
@@ -94,6 +102,11 @@ test('the page reports a faster peer and a missed target', () => {
     '| 1 in flight | tollgate gcra | calls a second | a peer | 2.00 | `redis` |',
   ])
   expect(figures(page, 'targets')).toContain('| at least 2 | 0.50 | **missed** |')
+  // The worst ratio of each bound, and how many miss it.
+  expect(figures(page, 'missed-targets').split('\n').slice(2)).toEqual([
+    '| tollgate fixedWindow / a peer: calls/s | `redis` | at least 2 | 0.40 | 2 of 3 |',
+    "| tollgate gcra: Redis's CPU µs per call | `redis` | at most 1500 | 2000 | 1 of 1 |",
+  ])
   expect(figures(page, 'redis')).toContain('| tollgate gcra | 50.0k | 50.0k to 50.0k | **0.50** |')
   expect(figures(page, 'scale-keys')).toBe('Not measured yet.')
   expect(figures(page, 'machine')).not.toContain('rough')

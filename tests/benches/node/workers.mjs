@@ -17,7 +17,7 @@ export const paces = {
 const MOST = 2
 
 const CONDITIONS = [
-  'gcra, 10,000 keys (user:0 to user:9999) on one `MemoryStore({ name })`, the benchmark checks that every decision is allowed',
+  'gcra, 10,000 keys (user:0 to user:9999) on one `MemoryStore({ name })`; the benchmark checks that every decision is allowed',
   'each worker visits all keys round robin, and begins at a different key',
 ]
 

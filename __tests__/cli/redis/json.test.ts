@@ -129,14 +129,18 @@ beforeAll(async () => {
   const waiting = waits.wait('ann', { signal: stop.signal, maxWait: 3_600_000 }).catch(() => {})
   await waits.peek('ann')
   await leased.take('ann')
+  const owing = new RateLimiter(gcra({ limit: 5, period: '5h' }), { store, prefix: 'owing' })
+  const reservation = await owing.reserve('ann', 5)
+  expect(reservation.allowed && (await reservation.commit(8))).toMatchObject({ owed: 3 })
   await new RateLimiter(slidingCounter({ limit: 5, window: '1d' }), { store, prefix: 'counter' }).take('ann')
-  await until('all are registered', async () => (await server.command<string[]>('KEYS', '*:~policies')).length === 6)
+  await until('all are registered', async () => (await server.command<string[]>('KEYS', '*:~policies')).length === 7)
   outputs.inspect = await Promise.all([
     at('inspect', 'plans', '--key', 'ann', '--tier', 'pro'),
     at('inspect', 'log', '--key', 'ann'),
     at('inspect', 'login', '--key', 'ip=a', '--key', 'user=ann'),
     at('inspect', 'waits', '--key', 'ann'),
     at('inspect', 'leased', '--key', 'ann'),
+    at('inspect', 'owing', '--key', 'ann'),
     at('inspect', 'counter', '--key', 'ann'),
     at('inspect', 'nothing', '--key', 'nobody'),
   ])

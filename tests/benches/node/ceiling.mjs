@@ -38,7 +38,7 @@ const WAYS = [
   [4, 4],
 ]
 
-/** The units of a key: a turn takes up to 30,000 from each of sixteen keys, and no call may be refused. */
+/** The units of a key: a turn takes up to 32,000 from each of sixteen keys, and no call may be refused. */
 const LIMIT = 40_000
 
 /** The most scripts that the units of a key allow, after the visits. */

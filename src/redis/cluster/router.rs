@@ -4,6 +4,7 @@
 //! slot's order, to the node that owns the slot then. A request that may have run is never sent
 //! again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -100,7 +101,7 @@ impl Router {
             let mut requests = self.queues.start_next(slot, now);
             let Some(first) = requests.first_mut() else { return };
             let destination = self.destination(first);
-            let (mut to_send, mut must_wait) = (Vec::new(), false);
+            let (mut to_send, mut wait_reason) = (Vec::new(), None);
             for request in requests {
                 let is_in_time = now < request.part.deadline;
                 let why = match &destination {
@@ -108,9 +109,9 @@ impl Router {
                         to_send.push(request);
                         continue;
                     }
-                    Err(Unavailability { is_down: false, .. }) if is_in_time => {
+                    Err(Unavailability { is_down: false, why }) if is_in_time => {
                         self.queues.complete(slot, [request]);
-                        must_wait = true;
+                        wait_reason = Some(Arc::clone(why));
                         continue;
                     }
                     Ok(_) => "there was no time left to send it".into(),
@@ -119,8 +120,8 @@ impl Router {
                 self.queues.complete(slot, []);
                 self.fail(request.part, &ScriptFailure::Unavailable(why));
             }
-            if must_wait {
-                self.queues.defer(slot, None);
+            if let Some(why) = wait_reason {
+                self.queues.defer(slot, Duration::ZERO, why);
                 return;
             }
             if let (Ok(node), false) = (destination, to_send.is_empty()) {
@@ -178,11 +179,11 @@ impl Router {
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.
-                Err(_) => {
+                Err(Unavailability { why, .. }) => {
                     for request in request.slot_requests {
                         let slot = request.slot;
                         self.queues.complete(slot, [request]);
-                        self.queues.defer(slot, None);
+                        self.queues.defer(slot, Duration::ZERO, Arc::clone(&why));
                     }
                 }
             }
@@ -247,7 +248,7 @@ impl Router {
             self.queues.complete(slot, []);
             return;
         }
-        let mut pause = None;
+        let mut pause_reason = None;
         match reply {
             NodeReply::Answer(answer) => {
                 let server_time = &self.topology.node(node).server_time;
@@ -274,11 +275,11 @@ impl Router {
                 request.reset();
                 let mut calls = request.by_call();
                 // A single call whose keys are on two nodes waits until they are on one.
-                let pause = (calls.len() == 1).then_some((RETRY_PAUSE, why));
+                let is_single = calls.len() == 1;
                 calls.iter_mut().for_each(|request| request.redirects = 0);
                 self.queues.complete(slot, calls);
-                if pause.is_some() {
-                    self.queues.defer(slot, pause);
+                if is_single {
+                    self.queues.defer(slot, RETRY_PAUSE, why);
                 }
                 return;
             }
@@ -288,17 +289,17 @@ impl Router {
             NodeReply::NotRun(_, why) => {
                 self.topology.is_stale = true;
                 request.reset();
-                pause = Some((RETRY_PAUSE, why));
+                pause_reason = Some(why);
             }
         }
         if request.redirects > MAX_REDIRECTS {
             request.redirects = 0;
             let why = "the nodes of the cluster do not agree which node owns the slot";
-            pause = Some((RETRY_PAUSE, why.into()));
+            pause_reason = Some(why.into());
         }
         self.queues.complete(slot, [request]);
-        if pause.is_some() {
-            self.queues.defer(slot, pause);
+        if let Some(why) = pause_reason {
+            self.queues.defer(slot, RETRY_PAUSE, why);
         }
     }
 
@@ -309,10 +310,8 @@ impl Router {
         }
     }
 
-    /// Fails the queued requests whose deadline has passed, and retries the deferred slots.
+    /// Fails the queued requests whose deadline has passed.
     fn expire(&mut self) {
-        // The retry comes first: requests that it cannot send fail with a more specific reason.
-        self.retry_deferred();
         for (request, why) in self.queues.take_expired(Instant::now()) {
             let why = why.unwrap_or_else(|| "earlier calls on its slot were not answered".into());
             self.fail(request.part, &ScriptFailure::Unavailable(why));

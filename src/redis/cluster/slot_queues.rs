@@ -21,8 +21,8 @@ struct SlotQueue {
     in_flight: usize,
     /// The requests of the last transaction that must be sent again.
     retries: VecDeque<SlotRequest>,
-    /// The time before which the first request must not be sent, and the reason.
-    paused: Option<(Instant, Arc<str>)>,
+    /// The time before which the first request must not be sent, and why it could not be sent.
+    deferral: Option<(Instant, Arc<str>)>,
 }
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl SlotQueues {
             return Vec::new();
         };
         self.deferred.remove(&slot);
-        queue.paused = None;
+        queue.deferral = None;
         let is_migrating = self.migrating.get(&slot).is_some_and(|until| *until > now);
         let max = if is_migrating { 1 } else { MAX_TRANSACTION };
         let without_ask = queue.waiting.iter().take_while(|request| request.ask.is_none()).count();
@@ -92,8 +92,8 @@ impl SlotQueues {
     }
 
     pub(crate) fn is_paused(&self, slot: u16, now: Instant) -> bool {
-        let paused = self.queues.get(&slot).and_then(|queue| queue.paused.as_ref());
-        paused.is_some_and(|(until, _)| *until > now)
+        let deferral = self.queues.get(&slot).and_then(|queue| queue.deferral.as_ref());
+        deferral.is_some_and(|(until, _)| *until > now)
     }
 
     /// Records that a request is back or will not be sent. `retries` go before waiting requests.
@@ -108,10 +108,11 @@ impl SlotQueues {
         }
     }
 
-    /// Makes the slot's first request wait for this pause, or until the cluster has changed.
-    pub(crate) fn defer(&mut self, slot: u16, pause: Option<(Duration, Arc<str>)>) {
+    /// Makes the slot's first request wait for this pause, which may be zero, and for the next
+    /// retry of deferred slots. The requests that expire until then fail with the reason.
+    pub(crate) fn defer(&mut self, slot: u16, pause: Duration, why: Arc<str>) {
         let Some(queue) = self.queues.get_mut(&slot) else { return };
-        queue.paused = pause.map(|(length, why)| (Instant::now() + length, why));
+        queue.deferral = Some((Instant::now() + pause, why));
         // The deadlines of the other requests are tracked already, or are the same.
         track_deadline(&mut self.deadlines, queue.waiting.front_mut());
         self.deferred.insert(slot);
@@ -131,6 +132,7 @@ impl SlotQueues {
     }
 
     /// Removes the waiting requests whose deadline has passed, with the reason for their wait.
+    /// There is none if earlier requests of the slot are in flight.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<(SlotRequest, Option<Arc<str>>)> {
         let mut expired = Vec::new();
         while let Some(Reverse((deadline, slot))) = self.deadlines.peek().copied()
@@ -138,7 +140,7 @@ impl SlotQueues {
         {
             self.deadlines.pop();
             let Some(queue) = self.queues.get_mut(&slot) else { continue };
-            let why = queue.paused.as_ref().map(|(_, why)| why);
+            let why = queue.deferral.as_ref().map(|(_, why)| why);
             for request in std::mem::take(&mut queue.waiting) {
                 if request.part.deadline <= now {
                     expired.push((request, why.cloned()));
@@ -214,5 +216,25 @@ mod tests {
         queues.enqueue(request(6, now));
         let later = now + MIGRATION_MEMORY + SECOND;
         assert_eq!(seconds(&queues.start_next(0, later), now), [5, 6]);
+    }
+    #[test]
+    fn expired_requests_have_the_reason_why_their_slot_was_not_sent() {
+        let (mut queues, now) = (SlotQueues::default(), Instant::now());
+        queues.enqueue(request(1, now));
+        queues.enqueue(request(2, now));
+        for request in queues.start_next(0, now) {
+            queues.complete(0, [request]);
+        }
+        queues.defer(0, Duration::ZERO, "NOPERM".into());
+        assert!(!queues.is_paused(0, Instant::now()));
+        // This one is made after the last attempt.
+        queues.enqueue(request(3, now));
+        let expired = queues.take_expired(now + SECOND * 2).into_iter();
+        let reasons: Vec<_> = expired.map(|(_, why)| why.unwrap_or_default()).collect();
+        assert_eq!(reasons, ["NOPERM".into(), Arc::<str>::from("NOPERM")]);
+        let _in_flight = queues.start_next(0, now);
+        queues.enqueue(request(4, now));
+        let expired = queues.take_expired(now + SECOND * 4);
+        assert!(matches!(&expired[..], [(_, None)]), "an earlier request is in flight");
     }
 }

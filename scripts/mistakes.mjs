@@ -25,7 +25,7 @@ The tables show the errors that TypeScript and the package report for common mis
 does not find the mistake, because it is in a value and not in a type. If the compiler prints several lines, the table
 shows the most specific line. \`node scripts/mistakes.mjs --write\` generates this page from \`scripts/mistakes/table.cjs\`.
 
-The programs begin with these lines:
+Each mistake is in a program that begins with these lines:
 `
 
 /** The declarations that the mistakes use. */

@@ -5,7 +5,7 @@ import { type CalendarWindowFactory, createCalendarWindow } from '../policies/ca
  * At most `limit` units per calendar window, for example per day in Shanghai or per month in UTC.
  *
  * **Law:** at most `limit` units in each calendar window, and at most 2 · `limit` in any rolling
- * span that is no longer than the windows in it.
+ * span that is no longer than the shortest window that it overlaps.
  *
  * Days, weeks and months begin at the first instant of their first date in the time zone, and windows shorter
  * than a day are counted by the local clock from midnight: see `docs/algorithms.md`. Time zone data come from

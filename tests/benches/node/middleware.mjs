@@ -96,9 +96,9 @@ export async function run(pace) {
     return {
       conditions: [
         `redis-server ${await redis.version()} and autocannon's process are on this machine, too`,
-        '10,000 keys, from a request header; in lines with "by address", the key is the client address that a trusted proxy passes on, as by default',
+        '10,000 keys, from a request header; in lines with "by address", the key is the default one: the client address that a trusted proxy passes on',
         'all middlewares use a fixed window and send the headers of draft 8; every answer has status 200 (both are checked)',
-        '@fastify/rate-limit sends the headers of draft 3; the lines of Fastify are divided by Fastify without a limiter',
+        '@fastify/rate-limit sends the headers of draft 3; the figures of Fastify are divided by those of Fastify without a limiter',
       ],
       results: [...measured].map(([name, rounds]) => resultOf(name, rounds, speeds)),
       targets: targetsOf(TARGETS, speeds),

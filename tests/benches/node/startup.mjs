@@ -67,7 +67,7 @@ export async function run({ rounds }) {
   const { profile } = JSON.parse(readFileSync(BUILD, 'utf8'))
   const conditions = [
     `each measurement is a new process; the files are in the system's cache; the addon is built with the profile \`${profile}\``,
-    'load: the time of `import` where the table names it, otherwise of `require`',
+    'load: the time of `import` for the lines that name `import`, and the time of `require` for the others',
     'process: the time from the start of the process to its end',
     'files: all files that the program loads, with dependencies and the addon',
   ]

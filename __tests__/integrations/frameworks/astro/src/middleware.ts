@@ -21,7 +21,7 @@ const limitedBy = (limiter: RateLimiter) =>
         return Response.json({ ...error, message: error.message }, { status: error.status })
       }
       if (action !== undefined) {
-        // An action without a result runs, also if another page answers.
+        // Without this result, Astro would run the refused action.
         setActionResult(action.name, serializeActionResult({ data: undefined, error }))
       }
       return next('/429')

@@ -10,7 +10,7 @@ const logins = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store,
 
 type Handle = (request: Request) => Promise<Response>
 
-// On Node.js a request has the address of its connection, which its type does not have.
+// On Node.js, a request has the property `ip`: the address of the connection. The type `Request` lacks it.
 const clientOf = (request: Request & { readonly ip?: string }) => ipKey(request.ip)
 const limited = withRateLimit((request, handle: Handle) => handle(request), {
   limiter: requests,

@@ -22,7 +22,7 @@ function limitedBy(limiter: RateLimiter, countsReads = true): MiddlewareFunction
   })
   return [
     ({ request, context }, next) => limited(request, context, next),
-    // React Router makes a page of this error, to which the first middleware adds its headers.
+    // React Router renders this error as a page. The first middleware adds its headers to the page.
     ({ context }) => {
       if (context.get(refused)) {
         throw data('Too many requests', { status: 429, statusText: 'Too Many Requests' })

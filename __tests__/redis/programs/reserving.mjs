@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
 import { randomOf } from './random.mjs'
 
-const { url, hour, short, inFlight, rounds, seed } = JSON.parse(process.argv[2])
+const { url, prefix, hour, short, inFlight, rounds, seed } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeout: 30_000 })
 const limiters = {
-  hour: new RateLimiter(hour, { store, prefix: 'hour' }),
+  hour: new RateLimiter(hour, { store, prefix }),
   short: new RateLimiter(short, { store, prefix: 'short' }),
 }
 

@@ -30,7 +30,9 @@ function overRedis(part) {
   const all = comparisons(part)
   const most = all.at(-1)
   if (most === undefined) return []
-  const others = all.slice(0, -1).map((each) => `${ratio(each.ratio)} with ${each.inFlight} ${each.inFlight === 1 ? 'call' : 'calls'}`)
+  const others = all
+    .slice(0, -1)
+    .map((each) => `${ratio(each.ratio)} with ${each.inFlight} ${each.inFlight === 1 ? 'call' : 'calls'}`)
   const rest = others.length > 0 ? `. With fewer calls in flight, this ratio is ${others.join(', ')}` : ''
   return [
     `**Over Redis**, with ${most.inFlight} calls in flight, \`gcra\` makes ${ratio(most.ratio)} times as many decisions a second as the fastest other rate limiter${rest}.`,

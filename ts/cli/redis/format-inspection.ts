@@ -20,7 +20,7 @@ export function formatInspection(inspection: KeyInspection, paint = plain, notes
       tier === undefined ? '' : `, with the numbers of the tier ${escapeControls(tier)}`,
       tag === undefined ? '' : `, tag ${escapeControls(tag)}`,
     ]
-    lines.push(`${paint('bold', policy)}: ${how}${more.join('')}`)
+    lines.push(`${paint('bold', escapeControls(policy))}: ${how}${more.join('')}`)
     lines.push(...formatState(state, at, paint).map((line) => `  ${line}`))
   }
   const { reservations, ids, leases, banRule, tiers, decision, scan, policiesFrom } = inspection

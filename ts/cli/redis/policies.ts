@@ -7,7 +7,7 @@ import { isTieredLike } from '../../policies/tiers.js'
 import { asUsageError, usageError } from '../failure.js'
 import { objectOf, policyFrom, readJson } from '../policies.js'
 import { parsePolicyOptions } from '../policy-text.js'
-import { escapeControls } from '../terminal.js'
+import { escapeControls, shellWord } from '../terminal.js'
 
 export interface PolicyOptions {
   readonly policy?: string
@@ -124,6 +124,17 @@ export function keyOf(given: readonly string[], { dimensions }: PolicySet): stri
     return [dimension, key]
   })
   return Object.fromEntries(parts)
+}
+
+/** A stored key as a word of a shell that `--key` takes: see {@link keyOf}. */
+export function keyWordOf({
+  key,
+  dimension,
+}: {
+  readonly key: string
+  readonly dimension?: string | undefined
+}): string {
+  return shellWord(dimension === undefined ? key : dimension === GLOBAL ? GLOBAL : `${dimension}=${key}`)
 }
 
 /** Parses the numbers of an override: `limit=500 burst=50`. For several policies, the policy's name comes first. */

@@ -231,6 +231,15 @@ test('policies with a per are inspected by the parts of their key', async () => 
   }
 })
 
+test('a text that may be the key of several dimensions, or of a policy named twice, is read once', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 10, period: '10d' }), { store: redis.store, prefix: 'once' })
+  await limiter.take('same')
+  await redis.server.command('DEL', 'once:~policies')
+  const words = at('inspect', '--prefix', 'once', '--name', 'default', '--name', 'default')
+  const found = await json<KeyInspection>([...words, '--key', 'ip=same', '--key', 'user=same'])
+  expect(found.states).toMatchObject([{ key: 'same', used: 1 }])
+})
+
 test('policies with meters are inspected, each by its own units', async () => {
   const policies = {
     calls: gcra({ limit: 10, period: '10d' }),

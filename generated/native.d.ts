@@ -196,7 +196,7 @@ export declare class NativeRedisStore {
  */
 export declare function elapsedMs(): number
 
-/** A key with open holds. */
+/** A key with open holds or remembered calls. */
 export interface NativeHeldKey {
   key: string
   /** The call's own hash tag. */
@@ -204,6 +204,10 @@ export interface NativeHeldKey {
   holds: number
   /** The end of the last open hold, in epoch microseconds. */
   holdsUntilUs: number
+  /** The number of calls that are remembered by an identifier. */
+  calls: number
+  /** The time until which the last of these calls is remembered, in epoch microseconds. */
+  callsUntilUs: number
 }
 
 /** The reply to a request. */
@@ -222,16 +226,12 @@ export interface NativeInspectorReply {
   scanned: number
   /** The number of scanned keys that limiters wrote, by prefix, policy and algorithm. */
   owners: Array<NativeKeyOwner>
-  /** The scanned keys with open holds, if they were requested. */
+  /** The requested keys with open holds or remembered calls. */
   held: Array<NativeHeldKey>
   /** The cursor of the next page; `'0'` at the end. */
   cursor: string
   /** The policy texts that limiters have registered for the prefix and use, or the last one. */
   registeredPolicies: Array<string>
-  /** The number of the key's open holds. */
-  holds: number
-  /** The end of the last open hold, in epoch microseconds. */
-  holdsUntilUs: number
 }
 
 /** The number of keys under a prefix, the name of a policy and the tag of its algorithm. */
@@ -264,8 +264,8 @@ export interface NativePageQuery {
   pattern: string
   /** The approximate number of keys to scan. */
   count: number
-  /** Whether to read the holds of the prefix's keys. */
-  readsHolds: boolean
+  /** The keys whose holds to read. */
+  heldKeys: Array<string>
 }
 
 /**

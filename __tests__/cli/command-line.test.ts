@@ -30,11 +30,23 @@ test('running without a command is a usage error and prints the help', async () 
   expect(stderr).toMatch(/^Usage: tollgate-cli /)
 })
 
+const TWICE = 'is given twice: it takes one value, so remove one\n'
+
 test.each([
   ['simulat', "tollgate: unknown command 'simulat'\n(Did you mean simulate?)\n"],
   ['--verbos', "tollgate: unknown option '--verbos'\n"],
   ['simulate', "tollgate: missing required argument 'log'\n"],
   ['simulate access.log --polcy x', "tollgate: unknown option '--polcy'\n"],
+  ['simulate a.log --policies a.json --policies b.json', `tollgate: --policies ${TWICE}`],
+  ['simulate a.log --cost bytes --cost bytes', `tollgate: --cost ${TWICE}`],
+  ['inspect --prefix a --key k --prefix b', `tollgate: --prefix ${TWICE}`],
+  ['inspect --prefix a --key k --tier a --tier=b', `tollgate: --tier ${TWICE}`],
+  ['top --prefix a --watch --watch 1s', `tollgate: --watch ${TWICE}`],
+  ['demo --seconds 1 --seconds 2', `tollgate: --seconds ${TWICE}`],
+  [
+    'prefixes redis://localhost:1 --nat a:1=b:2 --nat a:1=c:3',
+    'tollgate: --nat a:1=… is given twice: each reported address has one translation, so remove one\n',
+  ],
 ])('%s is a usage error: one line, without a stack', async (words, complaint) => {
   const { code, stdout, stderr } = await tollgate(words.split(' '))
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })

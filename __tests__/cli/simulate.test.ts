@@ -217,6 +217,21 @@ test('every kind of key: fields, paths, expressions and several of them; request
   expect(await keysBy('user+path')).toEqual({ named: twice('ann /a', 'bob /a'), without: 1 })
 })
 
+test.each([
+  ['203.0.113.7', '::ffff:203.0.113.7', '203.0.113.7:5000', ' 203.0.113.7 ', '[::ffff:cb00:7107]:443'],
+  ['2001:db8:0:0:0:0:0:0/56', '2001:db8::1', '[2001:db8::2]:443', ' 2001:DB8::3', '2001:db8::4%eth0'],
+])('an address has one key, %s, in all spellings and in any order', async (key, ...spellings) => {
+  const all = key.includes('/') ? spellings : [key, ...spellings]
+  for (const [first, order] of all.map((_, at) => [at, [...all.slice(at), ...all.slice(0, at)]] as const)) {
+    const lines = order.map((ip) => JSON.stringify({ time: '2026-01-31T10:00:00Z', ip, user: 'ann' }))
+    const name = write(`spellings-${first}.json`, lines)
+    const { keys, policies } = await simulated([name, ...TWO, '--key', 'ip'])
+    expect(keys).toMatchObject([{ by: 'ip', keys: 1 }])
+    expect(policies[0]?.keys).toMatchObject([{ key, requests: all.length, refused: all.length - 2 }])
+    expect((await simulated([name, ...TWO, '--key', 'ip+user'])).keys).toMatchObject([{ keys: 1 }])
+  }
+})
+
 test('a set of policies decides together, each by its own key, and the refusing policy is reported', async () => {
   write('per.json', [
     ...Array(4).fill('{"time":1769853600,"ip":"10.0.0.1","user":"ann"}'),

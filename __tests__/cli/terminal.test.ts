@@ -7,7 +7,7 @@ import stringWidth from 'string-width'
 import { EXIT } from '../../ts/cli/exit-codes.js'
 import { progressOf } from '../../ts/cli/progress.js'
 import { run as runCommand } from '../../ts/cli/run.js'
-import { table } from '../../ts/cli/terminal.js'
+import { shellWord, table } from '../../ts/cli/terminal.js'
 
 describe('a table', () => {
   const rows = [
@@ -33,6 +33,19 @@ describe('a table', () => {
     expect(table(rows, { columns: 70, cut: [0, 3], omit: [2] })).toContain('2026-01-31 10:00:00')
     expect(table(rows, { columns: 50, cut: [0, 3], omit: [2] })).not.toContain('2026')
   })
+})
+
+test.each([
+  ['ip=2001:db8::1', 'ip=2001:db8::1'],
+  ['Ünal', 'Ünal'],
+  ['', "''"],
+  ['=ls', "'=ls'"],
+  ['a b;$(c)', "'a b;$(c)'"],
+  ["it's", "'it'\\''s'"],
+  // A shell reads these as bytes.
+  ["it's\n\\\u009b\u202e", "$'it\\'s\\x0a\\\\\\xc2\\x9b\\xe2\\x80\\xae'"],
+])('the word of a shell for %j is %s', (text, word) => {
+  expect(shellWord(text)).toBe(word)
 })
 
 describe('in a terminal of 80 columns', () => {

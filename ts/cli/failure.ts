@@ -19,6 +19,21 @@ export function environmentError(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.outside)
 }
 
+/** An object of entries that options give. Throws if a name occurs twice: its second value would replace the first. */
+export function fromUniqueEntries<V>(
+  entries: readonly (readonly [name: string, value: V])[],
+  complaint: (name: string) => string,
+): Record<string, V> {
+  const names = new Set<string>()
+  for (const [name] of entries) {
+    if (names.has(name)) {
+      throw usageError(complaint(name))
+    }
+    names.add(name)
+  }
+  return Object.fromEntries(entries)
+}
+
 /** Runs a check of a user's value. Its errors become usage errors that start with the place of the value. */
 export function asUsageError<T>(where: string, run: () => T): T {
   try {

@@ -8,7 +8,8 @@ import { prefixesCommand } from './commands/prefixes.js'
 import { simulateCommand } from './commands/simulate.js'
 import { topCommand } from './commands/top.js'
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.js'
-import { exitCodeOf } from './failure.js'
+import { exitCodeOf, usageError } from './failure.js'
+import { collect } from './redis/connect/options.js'
 import { columnsOf, escapeControls, type Terminal, wrapped } from './terminal.js'
 
 export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void) => Command
@@ -64,6 +65,7 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
   }
   program.addCommand(demoServerCommand(terminal), { hidden: true })
   for (const command of [program, ...program.commands]) {
+    refuseRepeats(command)
     command.exitOverride().configureOutput({
       writeOut: (text) => terminal.stdout.write(wrapped(text, helpWidth(terminal.stdout))),
       writeErr: (text) => terminal.stderr.write(wrapped(text, helpWidth(terminal.stderr))),
@@ -73,6 +75,20 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
     })
   }
   return program
+}
+
+/** Refuses an option that takes one value and is given several: the last one would silently replace the others. */
+function refuseRepeats(command: Command): void {
+  for (const option of command.options) {
+    const takesOne = (option.required || option.optional) && option.parseArg !== collect
+    let count = 0
+    command.on(`option:${option.name()}`, () => {
+      count++
+      if (takesOne && count > 1) {
+        throw usageError(`${option.long} is given twice: it takes one value, so remove one`)
+      }
+    })
+  }
 }
 
 function helpWidth({ columns = 100 }: { readonly columns?: number }): number {

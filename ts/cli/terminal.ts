@@ -53,6 +53,19 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0')
 }
 
+/** A text as a word of a shell, for printing. Strangers choose keys, so a pasted key must never be a command. */
+export function shellWord(text: string): string {
+  // zsh replaces a word that begins with "=".
+  if (/^(?!=)[\p{L}\p{N}_./:@%+,=-]+$/u.test(text)) {
+    return text
+  }
+  if (text === escapeControls(text)) {
+    return `'${text.replaceAll("'", "'\\''")}'`
+  }
+  const bytes = (character: string) => [...Buffer.from(character)].map((byte) => `\\x${hex(byte, 2)}`).join('')
+  return `$'${text.replace(/[\\']/g, '\\$&').replace(HOSTILE, bytes)}'`
+}
+
 /** {@link escapeControls}, cut to a number of columns. */
 export function shortened(text: string, columns: number): string {
   const whole = escapeControls(text)

@@ -1,4 +1,5 @@
 /** `tollgate-cli blocked` lists every block and every ban, also when nothing else is stored. */
+import { spawnSync } from 'node:child_process'
 import type { BlockedKeys } from '../../../ts/cli/redis/blocked-keys.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
@@ -92,10 +93,35 @@ test('a block under several policies is one entry, and its key can be pasted', a
     { key: '2001:db8::=1', dimension: 'ip', policies: ['long', 'short'] },
   ])
   const { stdout } = expectQuiet(await tollgate(blocked('login')))
-  expect(stdout).toContain('user=ann\\x1b[31m')
+  expect(stdout).toContain("$'user=ann\\x1b[31m'")
   const [, pasted = ''] = /^ +(ip=\S+)/m.exec(stdout) ?? []
   expectQuiet(await tollgate(['unblock', redis.server.url, '--prefix', 'login', '--key', pasted]))
   expect((await json<BlockedKeys>(blocked('login'))).blocked).toHaveLength(1)
+})
+
+test('the keys of all kinds can be pasted into a shell', async () => {
+  const policies = {
+    all: fixedWindow({ limit: 50, window: '1m', per: 'global' }),
+    account: fixedWindow({ limit: 50, window: '1m', per: 'user' }),
+  }
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'paste' })
+  const users = ['ann', 'global', "it's $(exit 9); a\\ b", '=ls', '~', 'Ünal']
+  await limiter.take({ user: 'somebody' })
+  await Promise.all(users.map((user) => limiter.block({ user }, '1h')))
+  await limiter.block({ global: true }, '2h')
+  const { stdout } = expectQuiet(await tollgate(blocked('paste')))
+  const words = [...stdout.matchAll(/^ {2}(\S.*?) +block /gm)].map(([, word]) => word as string)
+  expect(words).toHaveLength(users.length + 1)
+  expect(words[0]).toBe('global')
+  for (const word of words) {
+    const shell = spawnSync('/bin/sh', ['-c', `printf %s ${word}`], { encoding: 'utf8' })
+    expect(shell).toMatchObject({ status: 0, stderr: '' })
+    const unblock = ['unblock', redis.server.url, '--prefix', 'paste', '--key', shell.stdout]
+    expect(expectQuiet(await tollgate(unblock))).toMatchObject({ code: 0 })
+  }
+  expect((await json<BlockedKeys>(blocked('paste'))).blocked).toEqual([])
+  const top = expectQuiet(await tollgate(['top', redis.server.url, '--prefix', 'paste']))
+  expect(top.stdout).toMatch(/ global$/m)
 })
 
 test('without the registration, and under tags, blocks are listed, too', async () => {

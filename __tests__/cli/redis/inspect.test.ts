@@ -231,6 +231,15 @@ test('policies with a per are inspected by the parts of their key', async () => 
   }
 })
 
+test('a text that may be the key of several dimensions, or of a policy named twice, is read once', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 10, period: '10d' }), { store: redis.store, prefix: 'once' })
+  await limiter.take('same')
+  await redis.server.command('DEL', 'once:~policies')
+  const words = at('inspect', '--prefix', 'once', '--name', 'default', '--name', 'default')
+  const found = await json<KeyInspection>([...words, '--key', 'ip=same', '--key', 'user=same'])
+  expect(found.states).toMatchObject([{ key: 'same', used: 1 }])
+})
+
 test('policies with meters are inspected, each by its own units', async () => {
   const policies = {
     calls: gcra({ limit: 10, period: '10d' }),
@@ -293,6 +302,66 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   expect(Math.abs((states[0]?.bookedForMs ?? 0) - 1_800_000)).toBeLessThan(60_000)
   left.abort()
   await gone
+})
+
+describe('remembered ids are shown apart from reservations', () => {
+  const policy = fixedWindow({ limit: 10_000, window: '1d' })
+  const own = (prefix: string) => new RateLimiter(policy, { store: redis.store, prefix })
+  const words = (prefix: string, key: string) => at('inspect', '--prefix', prefix, '--key', key)
+
+  test('in text', async () => {
+    await using limiter = own('ids')
+    await limiter.take('one', { id: 'job:1', idTtl: '1h' })
+    const { stdout } = expectQuiet(await tollgate(words('ids', 'one')))
+    expect(stdout).toMatch(/^1 id of a call is remembered, for (1 h|59 min \d+ s) at most$/m)
+    expect(stdout).not.toContain('reservation')
+    await limiter.take('one', { id: 'job:2', idTtl: '1h' })
+    expect((await tollgate(words('ids', 'one'))).stdout).toMatch(/^2 ids of calls are remembered, for /m)
+  })
+
+  test('of a reservation, before and after it is settled', async () => {
+    await using limiter = own('ids')
+    const reservation = await limiter.reserve('held', 5, { ttl: '5m', id: 'job', idTtl: '1h' })
+    const open = await json<KeyInspection>(words('ids', 'held'))
+    expect(open).toMatchObject({ reservations: { open: 1 }, ids: { remembered: 1 } })
+    const { reservations, ids } = open as Required<Pick<KeyInspection, 'reservations' | 'ids'>>
+    for (const [ms, expected] of [
+      [reservations.endInMs, 300_000],
+      [ids.endInMs, 3_600_000],
+    ] as const) {
+      expect(Math.abs(ms - expected)).toBeLessThan(60_000)
+    }
+    await (reservation as Extract<Reservation, { readonly allowed: true }>).commit(3)
+    const settled = await json<KeyInspection>(words('ids', 'held'))
+    expect(settled).toMatchObject({ ids: { remembered: 1 } })
+    expect(settled).not.toHaveProperty('reservations')
+  })
+
+  test('if they are more than one command reads, and without the ended ones', async () => {
+    await using limiter = own('ids')
+    await limiter.take('many', { id: 'ended', idTtl: '1ms' })
+    await limiter.reserve('many', 1, { ttl: '1h' })
+    await Promise.all(Array.from({ length: 1_200 }, (_, number) => limiter.take('many', { id: `job:${number}` })))
+    await limiter.reserve('many', 1, { ttl: '1d' })
+    const found = await json<KeyInspection>(words('ids', 'many'))
+    expect(found).toMatchObject({ reservations: { open: 2 }, ids: { remembered: 1_200 } })
+  })
+
+  test('if they are all that is left, and reset forgets them', async () => {
+    const short = fixedWindow({ limit: 5, window: '10ms' })
+    await using limiter = new RateLimiter(short, { store: redis.store, prefix: 'only-ids', tag: 'tenant' })
+    await limiter.take('one', { id: 'job', idTtl: '1h' })
+    await limiter.take('one more', { id: 'job', idTtl: '1h' })
+    await until('the window has ended', async () => (await limiter.peek('one')).used === 0)
+    // The tag is unknown, so that the key is found by a scan.
+    const found = await json<KeyInspection>(words('only-ids', 'one'))
+    expect(found).toMatchObject({ code: 0, states: [], ids: { remembered: 1 }, scan: { isComplete: true } })
+    const reset = (...more: string[]) =>
+      json(at('reset', '--prefix', 'only-ids', '--key', 'one', '--tag', 'tenant', ...more))
+    expect(await reset('--dry-run')).toMatchObject({ code: 0, ids: { remembered: 1 } })
+    expect(await reset()).toMatchObject({ code: 0, isDone: true })
+    expect(await reset()).toMatchObject({ code: 1, isDone: false })
+  })
 })
 
 test('permits are shown, with and without their policy', async () => {

@@ -128,7 +128,7 @@ beforeAll(async () => {
   const stop = new AbortController()
   const waiting = waits.wait('ann', { signal: stop.signal, maxWait: 3_600_000 }).catch(() => {})
   await waits.peek('ann')
-  await leased.take('ann')
+  await leased.take('ann', { id: 'job' })
   const owing = new RateLimiter(gcra({ limit: 5, period: '5h' }), { store, prefix: 'owing' })
   const reservation = await owing.reserve('ann', 5)
   expect(reservation.allowed && (await reservation.commit(8))).toMatchObject({ owed: 3 })

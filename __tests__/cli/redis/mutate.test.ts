@@ -138,6 +138,34 @@ test.each([
   expect(stderr).toMatch(complaint)
 })
 
+test('what is given twice, where the first would be lost, is a usage error, and changes nothing', async () => {
+  const policies = {
+    address: fixedWindow({ limit: 50, window: '1d', per: 'ip' }),
+    all: fixedWindow({ limit: 50, window: '1d', per: 'global' }),
+  }
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'twice' })
+  await limiter.take({ ip: 'somebody' })
+  const words = (command: string, ...more: string[]) => [command, redis.server.url, '--prefix', 'twice', ...more]
+  const file = join(folder, 'twice.json')
+  writeFileSync(file, JSON.stringify(policies))
+  const keys = ['--key', 'ip=192.0.2.1', '--key', 'ip=192.0.2.2']
+  const numbers = ['--numbers', 'address limit=5', '--numbers', 'address limit=6']
+  const once = 'a call has one key for each per, so run the command once for each key'
+  for (const [line, complaint] of [
+    [words('block', ...keys, '--for', '1h'), `--key ip=… is given twice: ${once}`],
+    [words('block', ...keys, '--for', '1h', '--policies', file), `--key ip=… is given twice: ${once}`],
+    [words('unblock', '--key', 'global', '--key', 'global'), `--key global is given twice: ${once}`],
+    [['inspect', redis.server.url, '--prefix', 'unknown', ...keys], `--key ip=… is given twice: ${once}`],
+    [
+      words('override', '--key', 'ip=192.0.2.1', ...numbers, '--for', '1h'),
+      "--numbers 'address …' is given twice: write all numbers of a policy in one text",
+    ],
+  ] as const) {
+    expect(await tollgate(line)).toMatchObject({ code: 2, stdout: '', stderr: `tollgate: ${complaint}\n` })
+  }
+  expect(await limiter.peek({ ip: '192.0.2.2' })).toMatchObject({ status: 'allowed', limit: 50 })
+})
+
 /** Runs a command on a terminal and answers its question; `undefined` closes the input. */
 async function answered(words: readonly string[], answer: string | undefined) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]

@@ -77,7 +77,7 @@ pub struct NativeKeyOwner {
     pub keys: u32,
 }
 
-/// A key with open holds.
+/// A key with open holds or remembered calls.
 #[napi(object)]
 pub struct NativeHeldKey {
     pub key: String,
@@ -86,6 +86,10 @@ pub struct NativeHeldKey {
     pub holds: f64,
     /// The end of the last open hold, in epoch microseconds.
     pub holds_until_us: f64,
+    /// The number of calls that are remembered by an identifier.
+    pub calls: f64,
+    /// The time until which the last of these calls is remembered, in epoch microseconds.
+    pub calls_until_us: f64,
 }
 
 /// The reply to a request.
@@ -106,16 +110,12 @@ pub struct NativeInspectorReply {
     pub scanned: f64,
     /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
     pub owners: Vec<NativeKeyOwner>,
-    /// The scanned keys with open holds, if they were requested.
+    /// The requested keys with open holds or remembered calls.
     pub held: Vec<NativeHeldKey>,
     /// The cursor of the next page; `'0'` at the end.
     pub cursor: String,
     /// The policy texts that limiters have registered for the prefix and use, or the last one.
     pub registered_policies: Vec<String>,
-    /// The number of the key's open holds.
-    pub holds: f64,
-    /// The end of the last open hold, in epoch microseconds.
-    pub holds_until_us: f64,
 }
 
 /// The keys of a user under some policies.
@@ -142,8 +142,8 @@ pub struct NativePageQuery {
     pub pattern: String,
     /// The approximate number of keys to scan.
     pub count: u32,
-    /// Whether to read the holds of the prefix's keys.
-    pub reads_holds: bool,
+    /// The keys whose holds to read.
+    pub held_keys: Vec<String>,
 }
 
 /// Reads what limiters store in Redis. It writes nothing.
@@ -223,15 +223,15 @@ impl NativeInspector {
                     .flat_map(|policy| POLICY_KINDS.map(|(tag, _)| named(policy, tag)));
                 let names = all.map(|name| name.write(&prefix, tags)).collect();
                 let found = inspector.find(&prefix, names).await.map_err(text)?;
-                let holds = named(&String::new(), "").write_holds(&prefix, tags);
-                let (holds, until) = inspector.holds(&holds, found.now).await.map_err(text)?;
+                let holder = named(&String::new(), "");
+                let holds = holder.write_holds(&prefix, tags);
+                let holds = inspector.holds(&holds, found.now).await.map_err(text)?;
                 let registered =
                     inspector.registered_policies(&prefix, found.now).await.map_err(text)?;
                 let reply = to_reply(found);
                 Ok(NativeInspectorReply {
                     registered_policies: registered,
-                    holds: double(holds),
-                    holds_until_us: double(until),
+                    held: holds.map(|holds| to_held_key((holder, holds))).into_iter().collect(),
                     ..reply
                 })
             }
@@ -246,11 +246,11 @@ impl NativeInspector {
             async move {
                 let InspectorState { inspector, masters } = state;
                 let inspector = inspector.as_mut().ok_or(CLOSED)?;
-                let NativePageQuery { prefix, master, cursor, pattern, count, reads_holds } = page;
+                let NativePageQuery { prefix, master, cursor, pattern, count, held_keys } = page;
                 let master = masters.get(master as usize).ok_or("there is no such master")?;
                 let cursor = cursor.parse().map_err(|_| "the cursor is invalid")?;
                 let from = (cursor, count as usize);
-                let read = inspector.page(master, &prefix, from, &pattern, reads_holds).await;
+                let read = inspector.page(master, &prefix, from, &pattern, &held_keys).await;
                 read.map(to_reply).map_err(text)
             }
             .boxed()
@@ -310,9 +310,17 @@ fn to_key_owner(([prefix, policy, tag], keys): (KeyOwner, u32)) -> NativeKeyOwne
     NativeKeyOwner { prefix, policy, tag, keys }
 }
 
-fn to_held_key((name, (holds, until)): (StoredName, HoldSummary)) -> NativeHeldKey {
+fn to_held_key((name, holds): (StoredName, HoldSummary)) -> NativeHeldKey {
     let StoredName { key, own_tag, .. } = name;
-    NativeHeldKey { key, own_tag, holds: double(holds), holds_until_us: double(until) }
+    let HoldSummary { holds, holds_until, calls, calls_until } = holds;
+    NativeHeldKey {
+        key,
+        own_tag,
+        holds: double(holds),
+        holds_until_us: double(holds_until),
+        calls: double(calls),
+        calls_until_us: double(calls_until),
+    }
 }
 
 fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeStoredKey {

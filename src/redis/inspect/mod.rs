@@ -4,6 +4,8 @@
 //! alone shows the charged units, and for rates also the parameters that wrote it.
 
 #[cfg(feature = "redis")]
+mod hold_summary;
+#[cfg(feature = "redis")]
 mod key_query;
 #[cfg(feature = "redis")]
 mod reader;
@@ -16,5 +18,7 @@ pub(crate) use {
 };
 
 #[cfg(feature = "redis")]
-pub use reader::{HoldSummary, Inspector, KeyOwner, KeyPage};
+pub use hold_summary::HoldSummary;
+#[cfg(feature = "redis")]
+pub use reader::{Inspector, KeyOwner, KeyPage};
 pub use stored_name::StoredName;

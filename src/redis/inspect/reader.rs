@@ -14,13 +14,16 @@ use crate::redis::batch::policy_registry::policy_registry_key;
 use crate::redis::cluster::{ClusterAddresses, SlotMap};
 use crate::redis::codec::KeySummary;
 use crate::redis::connection::{Address, Connector, Endpoint, NatMap, Session};
-use crate::redis::inspect::StoredName;
 use crate::redis::inspect::key_query::{KeyQuery, KeyReport, bytes};
+use crate::redis::inspect::{HoldSummary, StoredName};
 use crate::redis::slot::slot_of;
 use crate::time::Micros;
 
 /// The number of attempts to read keys that move between nodes.
 const MAX_MOVES: usize = 3;
+
+/// The members of a set that one command reads.
+const MEMBERS: i64 = 1_000;
 
 /// Read-only connections to a server, or to all masters of a cluster.
 pub struct Inspector {
@@ -49,7 +52,7 @@ pub struct KeyPage {
     pub scanned: usize,
     /// The number of scanned keys that limiters wrote, by prefix, policy and algorithm.
     pub owners: BTreeMap<KeyOwner, u32>,
-    /// The keys of the prefix with open holds, if the page was to read them.
+    /// The sought keys with open holds or remembered calls.
     pub held: Vec<(StoredName, HoldSummary)>,
     /// The cursor of the next page; 0 at the end.
     pub cursor: u64,
@@ -57,9 +60,6 @@ pub struct KeyPage {
 
 /// A prefix, the name of a policy, and the tag of its algorithm.
 pub type KeyOwner = [String; 3];
-
-/// The number of a key's open holds, and the end of the last one in epoch microseconds.
-pub type HoldSummary = (u64, Micros);
 
 impl Inspector {
     /// Reads from the server of a route. If it is a node of a cluster, reads from all masters.
@@ -127,7 +127,7 @@ impl Inspector {
     }
 
     /// Reads the keys of a prefix on one page of a master's keys. The page has about `count` keys
-    /// that match `pattern`, from `cursor` on. With `reads_holds` it also reads the prefix's holds.
+    /// that match `pattern`, from `cursor` on. It also reads the holds of the `sought` keys.
     ///
     /// # Errors
     /// The reason why the master does not reply.
@@ -137,7 +137,7 @@ impl Inspector {
         prefix: &str,
         (cursor, count): (u64, usize),
         pattern: &str,
-        reads_holds: bool,
+        sought: &[String],
     ) -> Result<KeyPage, Arc<str>> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
@@ -151,16 +151,15 @@ impl Inspector {
         }
         let holders: Vec<_> = names
             .iter()
-            .filter(|_| reads_holds)
             .filter_map(|name| Some((StoredName::read_holds(prefix, name)?, name.clone())))
+            .filter(|(holder, _)| sought.contains(&holder.key))
             .collect();
         let queries: Vec<_> =
             names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
         let (page, _) = self.read_at(master, queries).await?;
         let mut held = Vec::new();
         for (holder, name) in holders {
-            let holds = self.holds_at(master, &name, page.now).await?;
-            if holds.0 > 0 {
+            if let Some(holds) = self.holds_at(master, &name, page.now).await? {
                 held.push((holder, holds));
             }
         }
@@ -194,11 +193,15 @@ impl Inspector {
         Err("the keys are moving between the nodes of the cluster".into())
     }
 
-    /// Reads the reservation holds in the hold key `name`.
+    /// Reads the hold key `name`; `None` if all that it holds has ended.
     ///
     /// # Errors
     /// The reason why the server does not reply.
-    pub async fn holds(&mut self, name: &[u8], now: Micros) -> Result<HoldSummary, Arc<str>> {
+    pub async fn holds(
+        &mut self,
+        name: &[u8],
+        now: Micros,
+    ) -> Result<Option<HoldSummary>, Arc<str>> {
         let owner = self.owner(name).await?;
         self.holds_at(&owner, name, now).await
     }
@@ -208,16 +211,20 @@ impl Inspector {
         server: &Address,
         name: &[u8],
         now: Micros,
-    ) -> Result<HoldSummary, Arc<str>> {
+    ) -> Result<Option<HoldSummary>, Arc<str>> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCOUNT").arg(name).arg(format!("({now}")).arg("+inf");
-        pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
         let replies = self.query(server, &pipeline).await?;
-        let [Value::Int(count), Value::Array(last)] = &replies[..] else { return Ok((0, 0)) };
-        let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
-        let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
-        // Each hold has two members: see `lua/executor/holds.lua`.
-        Ok((u64::try_from(*count).unwrap_or(0) / 2, ends))
+        let [Value::Int(open @ 1..)] = replies[..] else { return Ok(None) };
+        let mut pipeline = redis::pipe();
+        // From the first that has not ended. No command reads the whole set, which may be large.
+        let mut rest = open;
+        while rest > 0 {
+            let next = (rest - MEMBERS).max(0);
+            pipeline.cmd("ZRANGE").arg(name).arg(-rest).arg(-next - 1).arg("WITHSCORES");
+            rest = next;
+        }
+        Ok(HoldSummary::read(&self.query(server, &pipeline).await?, now))
     }
 
     /// Reads the policy texts of the limiters of a prefix: those in use at the time `now`, or the one

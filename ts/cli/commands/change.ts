@@ -35,7 +35,7 @@ const CHANGES: readonly Change[] = [
     mutationOf: () => ({
       messages: ['has been reset', 'would be reset'],
       noop: {
-        applies: ({ states, reservations }) => states.length === 0 && reservations === 0,
+        applies: ({ states, holdsAny }) => states.length === 0 && !holdsAny,
         message: 'was already fresh',
       },
       prepare: () => (limiter, key) => limiter.reset(key),

@@ -12,7 +12,7 @@ import {
   withPolicyOptions,
 } from '../redis/connect/options.js'
 import { formatInspection } from '../redis/format-inspection.js'
-import { inspectKey, mismatches } from '../redis/inspect.js'
+import { holdsAny, inspectKey, mismatches } from '../redis/inspect.js'
 import { configOf, type PolicyOptions } from '../redis/policies.js'
 import { printResult, type Terminal } from '../terminal.js'
 
@@ -26,8 +26,8 @@ interface InspectOptions extends RedisCommandOptions, PolicyOptions {
 const HELP = `
 What it prints:
   The charged units and, for rates, the numbers with which the state was written; blocks, bans and overrides; open \
-reservations and permits; the decision on a call now, if the policies are known: given, or registered by limiters. \
-With tiers, the decision needs --tier.
+reservations and permits; the number of remembered ids; the decision on a call now, if the policies are known: given, \
+or registered by limiters. With tiers, the decision needs --tier.
   A key without state under the known names is searched for under all policies and hash tags, with SCAN.
   It changes nothing, not even how long a key is kept.
   Exit code 1: nothing of the key was found.
@@ -62,7 +62,7 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
       )
       const notes = [...(config === undefined ? [] : mismatches(inspection, config)), ...usageNotes(inspection, config)]
       printResult(terminal, options.format, inspection, (paint) => formatInspection(inspection, paint, notes))
-      done(inspection.states.length === 0 && inspection.reservations === undefined ? EXIT.no : EXIT.fine)
+      done(inspection.states.length === 0 && !holdsAny(inspection) ? EXIT.no : EXIT.fine)
     })
   return command
 }

@@ -15,7 +15,7 @@ import {
   withSampleOptions,
 } from '../redis/connect/options.js'
 import { type HotKey, type HotKeySample, hottest, hottestFirst } from '../redis/hot-keys.js'
-import { configOf, type LimiterConfig, type PolicyOptions, policySetOfTier } from '../redis/policies.js'
+import { configOf, keyWordOf, type LimiterConfig, type PolicyOptions, policySetOfTier } from '../redis/policies.js'
 import { dimensionsOf, registeredConfigs, registeredTexts } from '../redis/registry.js'
 import { formatExtent } from '../redis/scan.js'
 import { formatNoKeys, formatPolicy, formatPolicyList, scanUsage, usedPolicyOf } from '../redis/usage.js'
@@ -177,9 +177,9 @@ function formatTop(
     hot.share === undefined ? '' : paint(shareStyle(hot.share), formatShare(hot.used, hot.limit as number)),
     hot.used,
     hot.limit ?? '',
-    hot.policy,
+    escapeControls(hot.policy),
     hot.algorithm,
-    shortened(hot.dimension === undefined ? hot.key : `${hot.dimension}=${hot.key}`, KEY_COLUMNS),
+    shortened(keyWordOf(hot), KEY_COLUMNS),
     keyNotes(hot),
   ])
   const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key', ''].map((name) => paint('bold', name))

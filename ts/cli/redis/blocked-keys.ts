@@ -1,6 +1,7 @@
 import { formatDuration, formatNumber, formatTime } from '../format.js'
-import { type Paint, shortened, table } from '../terminal.js'
+import { escapeControls, type Paint, shortened, table } from '../terminal.js'
 import type { Connection } from './connect/connection.js'
+import { keyWordOf } from './policies.js'
 import { dimensionsOf, registeredConfigs, registeredTexts } from './registry.js'
 import { formatExtent, type SampleBounds, type ScanExtent, scan } from './scan.js'
 import { keyStateOf } from './state.js'
@@ -75,11 +76,11 @@ export function formatBlocked(
   columns?: number,
 ): string {
   const rows = blocked.map(({ key, dimension, tag, policies, kind, step, blockedForMs, until }) => [
-    shortened(dimension === undefined ? key : `${dimension}=${key}`, KEY_COLUMNS),
+    shortened(keyWordOf({ key, dimension }), KEY_COLUMNS),
     step === undefined ? kind : `${kind} ${step}`,
     formatDuration(blockedForMs),
     formatTime(Date.parse(until)),
-    policies.join(', '),
+    escapeControls(policies.join(', ')),
     tag === undefined ? '' : shortened(`(tag ${tag})`, KEY_COLUMNS),
   ])
   const head = ['key', 'kind', 'for', 'until', 'policies', ''].map((name) => paint('bold', name))

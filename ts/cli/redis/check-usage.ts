@@ -1,7 +1,7 @@
 import { usageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
 import { formatKey } from './format-inspection.js'
-import { type KeyInspection, type KeyQuery, readKey } from './inspect.js'
+import { holdsAny, type KeyInspection, type KeyQuery, readKey } from './inspect.js'
 import { keyOf, type LimiterConfig } from './policies.js'
 import { keysOf } from './sought-key.js'
 import { hasState, type KeyState } from './state.js'
@@ -24,7 +24,8 @@ function policiesBy(key: KeyInspection['key'], config: LimiterConfig, isChange: 
 /** The existing state of a key that is to be changed, under the given policies. */
 export interface ExistingState {
   readonly states: readonly KeyState[]
-  readonly reservations: number
+  /** Whether the key has open reservations or remembered ids. */
+  readonly holdsAny: boolean
 }
 
 /**
@@ -44,10 +45,10 @@ export async function checkUsage(
 ): Promise<ExistingState> {
   const key = keyOf(query.key, config.policySet)
   const policies = policiesBy(key, config, true)
-  const { states: all, reservations } = await readKey(connection, query, { lookups: keysOf(key, config, true) })
+  const { states: all, held } = await readKey(connection, query, { lookups: keysOf(key, config, true) })
   const isGiven = (state: UsedPolicy) => policies.some((policy) => formatPolicy(policy) === formatPolicy(state))
   const states = all.filter(isGiven)
-  const before = { states: states.filter(hasState), reservations: reservations?.open ?? 0 }
+  const before = { states: states.filter(hasState), holdsAny: holdsAny(held) }
   if (scanMs === undefined) {
     return before
   }

@@ -2,7 +2,7 @@ import type { Decision } from '../../api/decision.js'
 import type { OverrideLimit } from '../../policies/definition.js'
 import { formatDuration, formatLength, formatNumber, formatRate, formatShare, formatTime } from '../format.js'
 import { escapeControls, type Paint, plain } from '../terminal.js'
-import type { KeyInspection } from './inspect.js'
+import { holdsAny, type KeyInspection } from './inspect.js'
 import { listed } from './policies.js'
 import { type KeyOverride, type KeyState, limitOfOverride } from './state.js'
 
@@ -20,17 +20,23 @@ export function formatInspection(inspection: KeyInspection, paint = plain, notes
       tier === undefined ? '' : `, with the numbers of the tier ${escapeControls(tier)}`,
       tag === undefined ? '' : `, tag ${escapeControls(tag)}`,
     ]
-    lines.push(`${paint('bold', policy)}: ${how}${more.join('')}`)
+    lines.push(`${paint('bold', escapeControls(policy))}: ${how}${more.join('')}`)
     lines.push(...formatState(state, at, paint).map((line) => `  ${line}`))
   }
-  const { reservations, leases, banRule, tiers, decision, scan, policiesFrom } = inspection
-  if (inspection.states.length === 0 && reservations === undefined) {
+  const { reservations, ids, leases, banRule, tiers, decision, scan, policiesFrom } = inspection
+  if (inspection.states.length === 0 && !holdsAny(inspection)) {
     lines.push(formatAbsence(scan))
   }
   if (reservations !== undefined) {
     const { open, endInMs } = reservations
     lines.push(
       `${open === 1 ? '1 reservation is' : `${formatNumber(open)} reservations are`} open, for ${formatDuration(endInMs)} at most`,
+    )
+  }
+  if (ids !== undefined) {
+    const { remembered, endInMs } = ids
+    lines.push(
+      `${remembered === 1 ? '1 id of a call is' : `${formatNumber(remembered)} ids of calls are`} remembered, for ${formatDuration(endInMs)} at most`,
     )
   }
   if (leases !== undefined && inspection.states.length > 0) {

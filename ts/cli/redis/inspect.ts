@@ -29,20 +29,21 @@ export interface KeySearch {
   readonly scanMs: number
 }
 
-/** Open reservations, and the time until the last one ends. */
-export interface OpenReservations {
-  readonly open: number
-  readonly endInMs: number
+/** What a key holds beside its states: `reset` removes it. */
+export interface HeldByKey {
+  /** Open reservations, and the time until the last one ends. */
+  readonly reservations?: { readonly open: number; readonly endInMs: number }
+  /** Remembered ids of calls, and the time until the last one is forgotten. */
+  readonly ids?: { readonly remembered: number; readonly endInMs: number }
 }
 
 /** The result of an inspection, as `--format json` prints it. */
-export interface KeyInspection {
+export interface KeyInspection extends HeldByKey {
   readonly prefix: string
   readonly key: GivenKey
   readonly server: string
   readonly at: string
   readonly states: readonly KeyState[]
-  readonly reservations?: OpenReservations
   /** The leases of limiters that used the prefix lately, such as `100ms`. */
   readonly leases?: readonly string[]
   /** When limiters ban keys, as they have registered it. */
@@ -71,14 +72,14 @@ export async function inspectKey(
   const sought = asUsageError('--key', () => soughtKeyOf(query.key, configs, names))
   const until = performance.now() + scanMs
   const read = await readKey(connection, query, sought)
-  let { states, reservations } = read
+  let { states, held } = read
   let search: KeyInspection['scan']
-  const isFound = () => states.some(hasState) || reservations !== undefined
+  const isFound = () => states.some(hasState) || holdsAny(held)
   if (!isFound() && scanMs > 0) {
     const found = await scanFor(connection, prefix, sought, configs, scanMs)
     search = { isComplete: found.isComplete }
     states = found.states
-    reservations = found.reservations
+    held = found.held
   }
   const isUnknown = !isFound() && scanMs > 0 && (given !== undefined || configs.length === 0)
   const forMs = Math.max(0, until - performance.now())
@@ -94,7 +95,7 @@ export async function inspectKey(
       .filter(hasState)
       .map((state) => ({ ...state, ...(config === undefined ? {} : placeIn(config, state)) }))
       .sort((one, other) => (one.policy < other.policy ? -1 : 1)),
-    ...(reservations === undefined ? {} : { reservations }),
+    ...held,
     ...(leases.length === 0 ? {} : { leases }),
     ...(banRule === undefined ? {} : { banRule }),
     ...(tiers.length === 0 ? {} : { tiers }),
@@ -105,7 +106,7 @@ export async function inspectKey(
   }
 }
 
-/** Reads the states under the names of a key, and its reservations. */
+/** Reads the states under the names of a key, and what it holds beside them. */
 export async function readKey(
   { reader, masters }: Connection,
   { prefix, tag, clusterTags }: KeyQuery,
@@ -119,20 +120,31 @@ export async function readKey(
   }
   return {
     states: reads.flatMap((read) => read.found.map((stored) => keyStateOf(stored, read.nowUs))),
-    reservations: reservationsOf(reads, Math.max(...reads.map((read) => read.nowUs))),
+    held: heldIn(
+      reads.flatMap((read) => read.held),
+      Math.max(...reads.map((read) => read.nowUs)),
+    ),
     nowUs: Math.max(...reads.map((read) => read.nowUs)),
   }
 }
 
-/** The reservations of one key: several of its stored keys may hold the same ones. */
-function reservationsOf(
-  reads: readonly { readonly holds: number; readonly holdsUntilUs: number }[],
-  nowUs: number,
-): OpenReservations | undefined {
-  const [most] = [...reads].sort((one, other) => other.holds - one.holds)
-  return most === undefined || most.holds === 0
-    ? undefined
-    : { open: most.holds, endInMs: Math.ceil((most.holdsUntilUs - nowUs) / 1_000) }
+/** What one key holds. Several of its stored keys may hold the same. */
+function heldIn(held: readonly native.NativeHeldKey[], nowUs: number): HeldByKey {
+  const inMs = (untilUs: number) => Math.ceil((untilUs - nowUs) / 1_000)
+  const [reservations] = [...held].sort((one, other) => other.holds - one.holds)
+  const [ids] = [...held].sort((one, other) => other.calls - one.calls)
+  return {
+    ...(reservations === undefined || reservations.holds === 0
+      ? {}
+      : { reservations: { open: reservations.holds, endInMs: inMs(reservations.holdsUntilUs) } }),
+    ...(ids === undefined || ids.calls === 0
+      ? {}
+      : { ids: { remembered: ids.calls, endInMs: inMs(ids.callsUntilUs) } }),
+  }
+}
+
+export function holdsAny({ reservations, ids }: HeldByKey): boolean {
+  return reservations !== undefined || ids !== undefined
 }
 
 /** Scans the keys of a prefix for a key under any policy and any hash tag. */
@@ -150,7 +162,7 @@ async function scanFor(
   let [isComplete, nowUs] = [true, 0]
   for (const text of shortestTexts(sought)) {
     const pattern = `${prefix}:*{*${escapedForPattern(text)}*`
-    const request = { prefix, pattern, forMs: Math.max(0, until - performance.now()), readsHolds: true }
+    const request = { prefix, pattern, forMs: Math.max(0, until - performance.now()), heldKeys: [...keys] }
     const extent = await scan(connection, request, (page) => {
       nowUs = page.nowUs
       for (const stored of page.found) {
@@ -158,12 +170,12 @@ async function scanFor(
           states.set(`${stored.policy}:${stored.tag}:${stored.ownTag}:${stored.key}`, keyStateOf(stored, nowUs))
         }
       }
-      held.push(...page.held.filter(({ key }) => keys.has(key)))
+      held.push(...page.held)
       return false
     })
     isComplete &&= extent.isComplete
   }
-  return { states: [...states.values()], reservations: reservationsOf(held, nowUs), isComplete }
+  return { states: [...states.values()], held: heldIn(held, nowUs), isComplete }
 }
 
 /** A key as key names contain it, with the special characters of patterns escaped. */

@@ -4,10 +4,10 @@ import { GLOBAL } from '../../policies/key-dimension.js'
 import { isPolicyLike, type Policy } from '../../policies/policy.js'
 import { type Policies, type PolicySet, policySetsOf, type TieredPolicies } from '../../policies/policy-set.js'
 import { isTieredLike } from '../../policies/tiers.js'
-import { asUsageError, usageError } from '../failure.js'
+import { asUsageError, fromUniqueEntries, usageError } from '../failure.js'
 import { objectOf, policyFrom, readJson } from '../policies.js'
 import { parsePolicyOptions } from '../policy-text.js'
-import { escapeControls } from '../terminal.js'
+import { escapeControls, shellWord } from '../terminal.js'
 
 export interface PolicyOptions {
   readonly policy?: string
@@ -103,6 +103,12 @@ export function quoted(text: string): string {
   return `"${escapeControls(text)}"`
 }
 
+/** The usage error for two keys of one dimension. */
+export function keyGivenTwice(dimension: string): string {
+  const part = dimension === GLOBAL ? GLOBAL : `${dimension}=…`
+  return `--key ${part} is given twice: a call has one key for each per, so run the command once for each key`
+}
+
 /** A key as calls pass it. With dimensions, each part is given as `dimension=key`, or as `global`. */
 export function keyOf(given: readonly string[], { dimensions }: PolicySet): string | Record<string, string | true> {
   if (dimensions === undefined) {
@@ -123,7 +129,18 @@ export function keyOf(given: readonly string[], { dimensions }: PolicySet): stri
     }
     return [dimension, key]
   })
-  return Object.fromEntries(parts)
+  return fromUniqueEntries(parts, keyGivenTwice)
+}
+
+/** A stored key as a word of a shell that `--key` takes: see {@link keyOf}. */
+export function keyWordOf({
+  key,
+  dimension,
+}: {
+  readonly key: string
+  readonly dimension?: string | undefined
+}): string {
+  return shellWord(dimension === undefined ? key : dimension === GLOBAL ? GLOBAL : `${dimension}=${key}`)
 }
 
 /** Parses the numbers of an override: `limit=500 burst=50`. For several policies, the policy's name comes first. */
@@ -133,7 +150,9 @@ export function numbersOf(given: readonly string[], { isSingle, policies }: Poli
       const { algorithm: name, ...numbers } = parsePolicyOptions(text, '--numbers')
       return [name, numbers] as const
     })
-    return Object.fromEntries(named)
+    return fromUniqueEntries(named, (name) => {
+      return `--numbers '${name} …' is given twice: write all numbers of a policy in one text`
+    })
   }
   const { policy } = policies[0] as (typeof policies)[number]
   const { algorithm: _, ...numbers } = parsePolicyOptions(`${policy.algorithm} ${given.join(' ')}`, '--numbers')

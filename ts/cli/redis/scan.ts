@@ -24,7 +24,8 @@ export interface ScanRequest {
   readonly forMs: number
   /** The number of keys that a server examines for one page, approximately. */
   readonly count?: number
-  readonly readsHolds?: boolean
+  /** The keys whose reservations and remembered ids to read. */
+  readonly heldKeys?: readonly string[]
 }
 
 export interface ScanExtent {
@@ -39,7 +40,7 @@ export interface ScanExtent {
 /** Scans keys, one page of each master in turn, until all are scanned, the time is over, or `onPage` returns true. */
 export async function scan(
   { reader, masters }: Connection,
-  { prefix, pattern, forMs, count = PAGE, readsHolds = false }: ScanRequest,
+  { prefix, pattern, forMs, count = PAGE, heldKeys = [] }: ScanRequest,
   onPage: (page: native.NativeInspectorReply) => boolean,
 ): Promise<ScanExtent> {
   const start = performance.now()
@@ -49,7 +50,7 @@ export async function scan(
   do {
     for (const one of unfinished) {
       const { master, cursor } = one
-      const page = await reader.page({ prefix, master, cursor, pattern, count, readsHolds })
+      const page = await reader.page({ prefix, master, cursor, pattern, count, heldKeys: [...heldKeys] })
       Object.assign(one, { cursor: page.cursor, pages: one.pages + 1 })
       scanned += page.scanned
       isEnough = onPage(page) || isEnough

@@ -1,6 +1,6 @@
 import { GLOBAL } from '../../policies/key-dimension.js'
-import { type CommandFailure, usageError } from '../failure.js'
-import { keyOf, type LimiterConfig } from './policies.js'
+import { type CommandFailure, fromUniqueEntries, usageError } from '../failure.js'
+import { keyGivenTwice, keyOf, type LimiterConfig } from './policies.js'
 
 /** A key as calls pass it. */
 export type GivenKey = string | Readonly<Record<string, string | true>>
@@ -40,7 +40,8 @@ export function soughtKeyOf(
 ): SoughtKey {
   if (configs.length === 0) {
     const { key, texts } = keyWithoutPolicies(given)
-    return { key, lookups: texts.map((text) => [text, names ?? ['default']]) }
+    const policies = [...new Set(names ?? ['default'])]
+    return { key, lookups: [...new Set(texts)].map((text) => [text, policies]) }
   }
   let [failure, key]: [unknown, GivenKey | undefined] = [undefined, undefined]
   const policies = new Map<string, Set<string>>()
@@ -75,7 +76,7 @@ function keyWithoutPolicies(given: readonly string[]): { readonly key: GivenKey;
     }
     return text === GLOBAL ? [GLOBAL, true] : [dimension, key]
   })
-  return { key: Object.fromEntries(entries), texts }
+  return { key: fromUniqueEntries(entries, keyGivenTwice), texts }
 }
 
 /** The texts that the stored names of all sought texts contain: none contains another of them. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { RedisStoreOptions } from '../../../backends/redis/options.js'
 import { parseRedisUrl } from '../../../backends/redis/url.js'
-import { environmentError, usageError } from '../../failure.js'
+import { environmentError, fromUniqueEntries, usageError } from '../../failure.js'
 import type { Terminal } from '../../terminal.js'
 
 export interface EndpointOptions {
@@ -87,7 +87,10 @@ function natMapOf(pairs: readonly string[] | undefined): { natMap?: Record<strin
     }
     return [reported, reachable] as const
   })
-  return { natMap: Object.fromEntries(entries) }
+  const complaint = (reported: string) => {
+    return `--nat ${reported}=… is given twice: each reported address has one translation, so remove one`
+  }
+  return { natMap: fromUniqueEntries(entries, complaint) }
 }
 
 function tlsOf(given: EndpointOptions, isOn: boolean): Pick<RedisStoreOptions, 'tls'> {

@@ -12,11 +12,11 @@ export class KeyTable {
   readonly keys: string[] = ['']
   requests = new Float64Array(INITIAL_CAPACITY)
   tooLong = 0
-  /** The numbers of the keys, by their text in the log. */
-  readonly #byText = new Map<string, number>()
-  readonly #byKey = new Map<string, number>()
+  /** The numbers of the keys, by the keys and by their other spellings in the log. */
+  readonly #numbers = new Map<string, number>()
 
   constructor(readonly spec: KeySpec) {}
+
   /** The number of keys. */
   get size(): number {
     return this.keys.length - 1
@@ -27,7 +27,7 @@ export class KeyTable {
     if (key === undefined) {
       return NO_KEY
     }
-    return this.#byText.get(key) ?? this.#add(key)
+    return this.#numbers.get(key) ?? this.#add(key)
   }
 
   #add(text: string): number {
@@ -36,16 +36,16 @@ export class KeyTable {
       this.tooLong++
       return NO_KEY
     }
-    let number = key === text ? undefined : this.#byKey.get(key)
+    let number = this.#numbers.get(key)
     if (number === undefined) {
       number = this.keys.length
       this.keys.push(copied(key))
       this.requests = grown(this.requests, number)
-      if (key !== text) {
-        this.#byKey.set(copied(key), number)
-      }
+      this.#numbers.set(this.keys[number] as string, number)
     }
-    this.#byText.set(copied(text), number)
+    if (key !== text) {
+      this.#numbers.set(copied(text), number)
+    }
     return number
   }
 }

@@ -8,7 +8,7 @@ export interface KeySpec {
   readonly text: string
   /** The key of a line; `undefined` if a part is missing. */
   read(line: LogLine): string | undefined
-  /** Normalizes a key. Called once for each new key. */
+  /** Normalizes a key. A normalized key stays unchanged. Called once for each new key. */
   refine(key: string): string
 }
 
@@ -25,7 +25,7 @@ const SEPARATOR = '\u001f'
 export function keySpecOf(text: string, ipv6Prefix: number): KeySpec {
   const texts = partsOf(text)
   const parts = texts.map((part) => partOf(part))
-  const refiners = texts.map((part) => (part === 'ip' ? (ip: string) => network(ip, ipv6Prefix) : unchanged))
+  const refiners = texts.map((part) => (part === 'ip' ? (ip: string) => addressKey(ip, ipv6Prefix) : unchanged))
   const [single] = parts
   if (single !== undefined && parts.length === 1) {
     return { text, read: single, refine: refiners[0] as typeof unchanged }
@@ -87,11 +87,8 @@ function unchanged(key: string): string {
   return key
 }
 
-/** The network of an IPv6 address, as in the middleware. Other texts, such as a host name, stay unchanged. */
-function network(ip: string, prefix: number): string {
-  if (!ip.includes(':')) {
-    return ip
-  }
+/** The key of an address, as in the middleware. Other texts, such as a host name, stay unchanged. */
+function addressKey(ip: string, prefix: number): string {
   try {
     return ipKey(ip, { prefix })
   } catch {

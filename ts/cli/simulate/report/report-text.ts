@@ -1,6 +1,6 @@
 import { formatLength, formatNumber, shownTime } from '../../format.js'
 import { formatPolicyCode } from '../../policy-text.js'
-import { escapeControls, type Paint, plain, shortened, table } from '../../terminal.js'
+import { escapeControls, type Paint, plain, shellWord, shortened, table } from '../../terminal.js'
 import type { PeakReport } from '../peaks.js'
 import type { Suggestion } from '../suggest.js'
 import type { PolicyReport, SimulationReport } from './report.js'
@@ -222,11 +222,6 @@ export function nextSteps({
     code: found.map(({ policy, comment }) => `new RateLimiter(${formatPolicyCode(policy)})${comment}`),
     command: `npx tollgate-cli simulate ${files.map(shellWord).join(' ')}${policies}${by}`,
   }
-}
-
-function shellWord(text: string): string {
-  const word = escapeControls(text)
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 export function suggestionLines({

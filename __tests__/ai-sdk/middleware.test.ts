@@ -430,6 +430,18 @@ describe('a failing store', () => {
     expect(warned.map(({ code }) => code)).toEqual(['TOLLGATE_USAGE_NOT_CHARGED'])
     expect(await usedBy()).toEqual({ tokens: 100 })
   })
+
+  test('refuses a call whose costOf returns no plain object', async () => {
+    for (const cost of [new Map([['tokens', 500]]), Promise.resolve({ tokens: 500 })]) {
+      const { generate, usedBy } = setUp({ tokens }, { costOf: () => cost })
+      const failed = generate(() => answer(usageOf(1, 1)))
+      await expect(failed).rejects.toMatchObject({
+        code: 'INVALID_COST',
+        message: expect.stringContaining('must be a plain object by meter'),
+      })
+      expect(await usedBy()).toEqual({ tokens: 0 })
+    }
+  })
 })
 
 describe('options', () => {

@@ -1,6 +1,8 @@
 /** The messages for wrong meters and for costs that do not suit them. */
+import { runInNewContext } from 'node:vm'
 import { concurrency, fixedWindow, gcra, RateLimiter, tiers } from '../../ts/index.js'
-import { rejectionOf } from '../failure.js'
+import * as wasm from '../../ts/wasm/index.js'
+import { anything, rejectionOf } from '../failure.js'
 
 const failed = (run: () => unknown) => rejectionOf((async () => run())())
 
@@ -72,6 +74,80 @@ test.each([
   const error = await failed(() => limiter[method]?.(...args))
   expect(error.code).toBe('INVALID_COST')
   expect(error.message).toContain(message)
+})
+
+/** Objects whose own properties are not all that a reader sees in them. */
+const notPlain: readonly (readonly [shown: string, value: object])[] = [
+  ['a Map', new Map([['tokens', 500]])],
+  ['a Set', new Set([500])],
+  ['a Date', new Date()],
+  ['a Number', new Number(500)],
+  ['a String', new String('500')],
+  ['a Headers', new Headers({ tokens: '500' })],
+  ['a URLSearchParams', new URLSearchParams('tokens=500')],
+  ['an array', [500]],
+  ['an object', Object.create({ tokens: 500 })],
+  [
+    'an object',
+    new (class {
+      readonly tokens = 500
+      get cents() {
+        return 500
+      }
+    })(),
+  ],
+]
+
+describe.each(['embedded', 'wasm'])('%s: a cost that is no plain object', (kind) => {
+  const { RateLimiter: Limiter } = kind === 'wasm' ? wasm : { RateLimiter }
+
+  test.each(notPlain)('%s is refused by all methods, and charges nothing', async (name, value) => {
+    const limiter = new Limiter({
+      calls: fixedWindow({ limit: 1_000, window: '1h' }),
+      tokens: fixedWindow({ limit: 1_000, window: '1h', meter: 'tokens', defaultCost: 1 }),
+      spend: fixedWindow({ limit: 1_000, window: '1h', meter: 'cents', defaultCost: 0 }),
+    })
+    const pool = new Limiter({ open: concurrency({ limit: 5, meter: 'tokens', defaultCost: 1 }) })
+    const bucket = new Limiter(gcra({ limit: 1_000, period: '1h', meter: 'tokens', defaultCost: 1 }))
+    const wrong = anything(value)
+    const reservation = await limiter.reserve('a', { tokens: 7 })
+    if (!reservation.allowed) {
+      throw new Error('it was refused')
+    }
+    const decision = await limiter.take('a', { cost: { tokens: 3 } })
+    const calls: (readonly [option: string, call: () => unknown])[] = [
+      ['cost', () => limiter.take('a', { cost: wrong })],
+      ['cost', () => limiter.takeSync('a', { cost: wrong })],
+      ['cost', () => limiter.tryTake('a', { cost: wrong })],
+      ['cost', () => limiter.takeMany(['a'], { cost: wrong })],
+      ['cost', () => limiter.takeMany(['a'], [wrong])],
+      ['cost', () => limiter.peek('a', { cost: wrong })],
+      ['cost', () => bucket.wait('a', { cost: wrong })],
+      ['cost', () => pool.acquire('a', { cost: wrong })],
+      ['units', () => limiter.reserve('a', wrong)],
+      ['units', () => limiter.penalize('a', wrong)],
+      ['units', () => limiter.refund(decision, wrong)],
+      ['units', () => reservation.extend(wrong)],
+      ['actual', () => reservation.commit(wrong)],
+      ['actual', () => limiter.settle(reservation.id, wrong)],
+    ]
+    for (const [option, call] of calls) {
+      const { code, message } = await failed(call)
+      expect(code).toBe('INVALID_COST')
+      const rule = 'must be a plain object by meter, because a policy has a meter'
+      expect(message).toContain(`${option} ${rule}, got ${name}: write ${option}: { tokens: 5`)
+    }
+    expect((await limiter.peek('a', { cost: { tokens: 0 } })).policies).toMatchObject({ tokens: { used: 10 } })
+  })
+
+  test('objects without a class, of any realm, are plain', async () => {
+    const limiter = new Limiter(fixedWindow({ limit: 1_000, window: '1h', meter: 'tokens', defaultCost: 1 }))
+    const plain = [{ tokens: 5 }, Object.assign(Object.create(null), { tokens: 5 }), runInNewContext('({ tokens: 5 })')]
+    for (const cost of plain) {
+      await limiter.take('a', { cost })
+    }
+    expect(await limiter.peek('a', { cost: { tokens: 0 } })).toMatchObject({ used: 15 })
+  })
 })
 
 test.each([

@@ -152,6 +152,7 @@ test('many different costs stay cheap: the calls start in order', async () => {
 test.each<readonly [unknown, string]>([
   [undefined, 'cost must have the units of each meter, tokens is missing; write cost: { tokens: 5 }'],
   [5, 'cost must be an object by meter, because a policy has a meter, got 5: write cost: { tokens: 5 }'],
+  [new Map([['tokens', 5]]), 'cost must be a plain object by meter, because a policy has a meter, got a Map'],
   [{ token: 5 }, 'cost: no policy has the meter "token"; did you mean "tokens"?'],
   [{ tokens: -1 }, 'cost.tokens must be a whole number from 0'],
 ])('a wrong cost: %j', async (cost, message) => {

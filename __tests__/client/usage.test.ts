@@ -244,6 +244,20 @@ describe.each(Object.entries(policySets))('%s', (_, policies) => {
     expect(await used()).toEqual([3, 330, 0])
   })
 
+  test('wrong units for a body that is cut short leave the cost', async () => {
+    const { response, write } = stream()
+    const usageOf = () => new Map([['tokens', 130]])
+    const { api, charges, send, used } = setUp([response], { usageOf })
+    const { body } = await clock.advanceUntil(send())
+    const reader = body?.getReader() as ReadableStreamDefaultReader
+    write(event({ usage: { total_tokens: 130 } }))
+    await reader.read()
+    await reader.cancel()
+    await clock.advanceUntil(api.close())
+    expect(charges).toEqual([[1, expect.stringContaining('must be a plain object by meter')]])
+    expect(await used()).toEqual([1, 100, 0])
+  })
+
   test('refusals and statuses from 400 to 499 give the named units back; other failures keep the cost', async () => {
     const { charges, send, used, text } = setUp([
       json({}, { status: 429, headers: { 'retry-after-ms': '40' } }),

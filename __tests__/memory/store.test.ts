@@ -1,9 +1,51 @@
 import { fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
+import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { failureOf } from '../failure.js'
 import { warningsOf } from '../middleware/warnings.js'
+import { DIFFERENCES } from '../policies/differences.js'
 
 const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
+
+let names = 0
+
+/** A name that no other test uses. */
+const newName = () => {
+  names++
+  return `differences-${names}`
+}
+
+/** Two objects of one store, for each engine. */
+const STORES = {
+  'one store': {
+    RateLimiter,
+    pair: () => {
+      const store = new MemoryStore()
+      return [store, store] as const
+    },
+  },
+  'two stores of one name': {
+    RateLimiter,
+    pair: () => {
+      const name = newName()
+      return [new MemoryStore({ name }), new MemoryStore({ name })] as const
+    },
+  },
+  'one store of WebAssembly': {
+    RateLimiter: wasm.RateLimiter,
+    pair: () => {
+      const store = new wasm.MemoryStore()
+      return [store, store] as const
+    },
+  },
+  'two stores of one name of WebAssembly': {
+    RateLimiter: wasm.RateLimiter,
+    pair: () => {
+      const name = newName()
+      return [new wasm.MemoryStore({ name }), new wasm.MemoryStore({ name })] as const
+    },
+  },
+}
 
 describe('several limiters on one store', () => {
   test('prefixes keep their keys apart', () => {
@@ -31,7 +73,7 @@ describe('several limiters on one store', () => {
     const rule = 'is in use on this store by a limiter whose policies differ in more than numbers'
     expect(failureOf(again)).toMatchObject({
       code: 'INVALID_OPTION',
-      message: `prefix "api" ${rule}: close it, or use another prefix`,
+      message: `prefix "api" ${rule}: algorithm was "fixedWindow" and is now "gcra"; close it, or use another prefix`,
     })
     await old.close()
     expect(again().takeSync('a')).toMatchObject({ limit: 5, remaining: 4 })
@@ -63,6 +105,53 @@ describe('several limiters on one store', () => {
       expect(load(5).takeSync('a', { tier: 'pro' })).toMatchObject({ limit: 5 })
     })
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
+  })
+
+  describe.each(Object.entries(STORES))('%s: an equal prefix', (_, { RateLimiter: Limiter, pair }) => {
+    test.each(DIFFERENCES)('is refused as by update, and counts nothing: %s', async (difference, earlier, later) => {
+      const [store, other] = pair()
+      const old = new Limiter(earlier, { store, prefix: 'api' })
+      const warnings = await warningsOf(async () => {
+        expect(failureOf(() => new Limiter(later, { store: other, prefix: 'api' }))).toMatchObject({
+          code: 'INVALID_OPTION',
+          message: `prefix "api" is in use on this store by a limiter whose policies differ in more than numbers: ${difference}; close it, or use another prefix`,
+        })
+      })
+      expect(warnings).toEqual([])
+      expect(failureOf(() => old.update(later as never))).toMatchObject({
+        code: 'INVALID_OPTION',
+        message: `update: policies must differ in numbers only: ${difference}; make a new limiter`,
+      })
+      // The refused limiter has not opened the prefix.
+      await old.close()
+      const next = new Limiter(later, { store: other, prefix: 'api' })
+      expect(failureOf(() => new Limiter(earlier, { store, prefix: 'api' })).code).toBe('INVALID_OPTION')
+      await next.close()
+    })
+
+    test('is as before after a reload and after updates, until the last limiter is closed', async () => {
+      const [store, other] = pair()
+      const plans = (limit: number) => ({
+        plan: tiers({
+          free: fixedWindow({ limit, window: '1h', per: 'ip' }),
+          pro: fixedWindow({ limit: 2 * limit, window: '1h', per: 'ip' }),
+        }),
+      })
+      const load = (limit: number) => new Limiter(plans(limit), { store: other, prefix: 'api' })
+      const fails = () =>
+        failureOf(() => new Limiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' })).code
+      const old = new Limiter(plans(5), { store, prefix: 'api' })
+      const next = load(5)
+      next.update(plans(6))
+      old.update(plans(6))
+      await old.close()
+      await old.close()
+      expect(fails()).toBe('INVALID_OPTION')
+      await load(6).close()
+      expect(fails()).toBe('INVALID_OPTION')
+      await next.close()
+      new Limiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' })
+    })
   })
 
   // promise: used-units-stay-charged

@@ -136,6 +136,22 @@ describe('the fields', () => {
     })
   })
 
+  test('for a blocked key show 0 remaining to a cost that never fits, too', async () => {
+    const { limiter } = limiterOf({
+      address: fixedWindow({ limit: 5, window: '1m', per: 'ip' }),
+      account: fixedWindow({ limit: 5, window: '1m', per: 'user' }),
+    })
+    await limiter.block({ ip: '192.0.2.1' }, '1h')
+    const decision = await limiter.take({ ip: '192.0.2.1', user: 'ann' }, 6)
+    expect(decision).toMatchObject({ status: 'impossible', policy: 'address', remaining: 5 })
+    expect(written('draft-8', limiter.policies, decision)['RateLimit']).toBe('"address";r=0, "account";r=5')
+    expect(written('draft-6', limiter.policies, decision)).toMatchObject({
+      'RateLimit-Remaining': '0',
+      'RateLimit-Reset': '3600',
+    })
+    expect(written('legacy', limiter.policies, decision)).toMatchObject({ 'X-RateLimit-Remaining': '0' })
+  })
+
   test('for a refusal have the time for its cost at the refusing limits, and the reset of the others', async () => {
     const { limiter, clock } = limiterOf({
       burst: fixedWindow({ limit: 5, window: 2_001 }),

@@ -84,6 +84,9 @@ test('mistakes', () => {
   expect(of({ limiter, cost: 5 })).toThrow(
     'rateLimit: cost must be an object by meter, because a policy has a meter, got 5',
   )
+  expect(of({ limiter, cost: new Map([['tokens', 5]]) })).toThrow(
+    'rateLimit: cost must be a plain object by meter, because a policy has a meter, got a Map: write cost: { tokens: 5 }',
+  )
   expect(of({ limiter, cost: { token: 5 } })).toThrow('no policy has the meter "token"; did you mean "tokens"?')
   const plain = new RateLimiter(gcra({ limit: 1, period: '1s' }))
   expect(of({ limiter: plain, cost: { tokens: 5 } })).toThrow('no policy has a meter')

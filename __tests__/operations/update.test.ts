@@ -91,9 +91,9 @@ describe('what cannot be updated', () => {
 
   test.each([
     [fixedWindow({ limit: 3, window: '1h' }), 'algorithm was "gcra" and is now "fixedWindow"; make a new limiter'],
-    [{ default: hourly(4) }, 'policies must have the same names of policies'],
+    [{ default: hourly(4) }, 'numbers only: the names of policies were (none) and are now default; make a new limiter'],
     [gcra({ limit: 3, period: '1h', per: 'ip' }), 'per was undefined and is now "ip"'],
-    [tiers({ free: hourly(4) }), 'must have the same tiers, in the same order: had (none), got free'],
+    [tiers({ free: hourly(4) }), 'numbers only: the tiers were (none) and are now free; make a new limiter'],
     [7, 'policy must be made by a function'],
     [undefined, 'policy must be made by a function'],
   ])('%#', async (policies, message) => {
@@ -104,7 +104,7 @@ describe('what cannot be updated', () => {
 
   test('names and their order', () => {
     const two = embedded().limiter({ a: hourly(1), b: hourly(2) })
-    expect(() => two.update({ b: hourly(2), a: hourly(1) })).toThrow('had a, b, got b, a')
+    expect(() => two.update({ b: hourly(2), a: hourly(1) })).toThrow('the names of policies were a, b and are now b, a')
     two.update({ a: hourly(3), b: hourly(4) })
     expect(two.policies.b).toMatchObject({ limit: 4 })
     const list = embedded().limiter(slidingWindow({ limit: 1, window: '1s' }))

@@ -1,6 +1,8 @@
 import { fixedWindow, gcra, type Policy, RateLimiter, RedisStore, tokenBucket } from '../../ts/index.js'
+import type { Enforced } from '../../ts/policies/policy-set.js'
 import { failureOf, rejectionOf } from '../failure.js'
 import { warningsOf } from '../middleware/warnings.js'
+import { DIFFERENCES } from '../policies/differences.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { PATIENT_MS } from './help.js'
@@ -193,6 +195,28 @@ test('one prefix with two algorithms, and takeSync over Redis, are refused', asy
     expect((await again().take('a')).limit).toBe(2)
   })
 })
+
+test.each(DIFFERENCES)(
+  'one prefix is refused as by update, without a warning: %s',
+  async (difference, earlier, later) => {
+    await withStore(async (store) => {
+      const open = (policies: Enforced) => new RateLimiter(policies, { store, prefix: 'kinds' })
+      const warnings = await warningsOf(async () => {
+        const limiter = open(earlier)
+        const rule = 'is in use on this store by a limiter whose policies differ in more than numbers'
+        expect(failureOf(() => open(later))).toMatchObject({
+          code: 'INVALID_OPTION',
+          message: `prefix "kinds" ${rule}: ${difference}; close it, or use another prefix`,
+        })
+        // As when a module is loaded again.
+        await open(earlier).close()
+        await limiter.close()
+        await open(later).close()
+      })
+      expect(warnings).toEqual([])
+    })
+  },
+)
 
 test('limiters of one prefix and policy share their counts, also in one tick, and in call order', async () => {
   await withStore(async (store) => {

@@ -1,3 +1,4 @@
+import { isPlain } from '../input/options.js'
 import type { MeterSet } from '../policies/meter.js'
 import type { ModelCall, ModelCost, TokenUsage } from './options.js'
 
@@ -31,7 +32,7 @@ export function modelCostOf(
   }
   const known = meters.names.filter(hasKnownCost)
   const byDefault = Object.fromEntries(known.map((name) => [name, KNOWN_COSTS[name]?.(tokens)]))
-  // A number, or another value that is no object, is for the limiter to refuse.
-  const isObject = typeof own === 'object' && own !== null
-  return (own === undefined || isObject ? { ...byDefault, ...own } : own) as ModelCost
+  // A number, or another value that is no plain object, is for the limiter to refuse.
+  const isByMeter = typeof own === 'object' && own !== null && isPlain(own)
+  return (own === undefined || isByMeter ? { ...byDefault, ...own } : own) as ModelCost
 }

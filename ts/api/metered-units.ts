@@ -43,7 +43,8 @@ export function costsOf(meters: MeterSet, value: unknown, option = 'cost'): read
 
 /** The cost by policy of nearly all calls, without the texts of errors; `undefined` for any other value. */
 function validCostsOf({ names, ofPolicy, defaultCosts }: MeterSet, value: unknown): readonly number[] | undefined {
-  if (typeof value !== 'object' || value === null) {
+  // The units of other objects may be out of sight, as those of a `Map` or of a getter of a class.
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
     return undefined
   }
   const costs: number[] = []
@@ -189,12 +190,14 @@ export function meteredCallOf(method: string, options: unknown, meters: MeterSet
 
 const BY_METER = 'must be an object by meter, because a policy has a meter'
 
+const PLAIN_BY_METER = 'must be a plain object by meter, because a policy has a meter'
+
 /** Checks an object of units by meter, and returns a function that finds them. */
 function unitsByMeter(meters: MeterSet, option: string, value: unknown): (meter: string) => number | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || 'then' in value) {
-    const isPromise = typeof value === 'object' && value !== null && 'then' in value
-    const fix = isPromise ? undefined : `write ${nameIn(option)}: ${exampleOf(meters)}`
-    throw invalid('INVALID_COST', option, BY_METER, value, fix)
+  if (typeof value !== 'object' || value === null || !isPlain(value) || 'then' in value) {
+    const isObject = typeof value === 'object' && value !== null
+    const fix = isObject && 'then' in value ? undefined : `write ${nameIn(option)}: ${exampleOf(meters)}`
+    throw invalid('INVALID_COST', option, isObject ? PLAIN_BY_METER : BY_METER, value, fix)
   }
   for (const name of Object.keys(value)) {
     if (!meters.names.includes(name)) {

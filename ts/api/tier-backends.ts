@@ -1,7 +1,8 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { invalid, shown } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
-import { checkVariants, type PolicySet } from '../policies/policy-set.js'
+import type { PolicySet } from '../policies/policy-set.js'
+import { differenceBetween } from '../policies/variants.js'
 import { TollgateError } from './error.js'
 
 /** Policies, by the names of the limits that decisions use. */
@@ -64,10 +65,11 @@ export class TierBackends {
   /** Replaces the numbers for later calls. If it throws, nothing has changed. */
   update(tiers: readonly PolicySet[]): LimiterBackend {
     const policySets = withAllTiers(tiers)
-    checkTiers(this.#written, policySets)
-    policySets.forEach((policySet, index) => {
-      checkVariants('update: policies', this.#written[index] as PolicySet, policySet)
-    })
+    const difference = differenceBetween(this.#written, policySets)
+    if (difference !== undefined) {
+      const rule = `must differ in numbers only: ${difference}`
+      throw new TollgateError('INVALID_OPTION', `update: policies ${rule}; make a new limiter`)
+    }
     const { first } = this
     const old = this.#backends
     const opened: LimiterBackend[] = []
@@ -125,17 +127,6 @@ function policiesByLimit({ policies, limits }: PolicySet): PoliciesByName {
 function policiesOfTiers(backends: ReadonlyMap<unknown, LimiterBackend> = new Map()) {
   const all = [...backends].map(([tier, { policySet }]) => [tier as string, policiesByLimit(policySet)] as const)
   return Object.freeze(Object.fromEntries(all))
-}
-
-function checkTiers(own: readonly PolicySet[], others: readonly PolicySet[]): void {
-  const [ownTiers, otherTiers] = [own, others].map((all) => all.map(({ tier }) => tier ?? '(none)').join(', '))
-  if (ownTiers !== otherTiers) {
-    const rule = 'must have the same tiers, in the same order'
-    throw new TollgateError(
-      'INVALID_OPTION',
-      `update: policies ${rule}: had ${ownTiers}, got ${otherTiers}; make a new limiter`,
-    )
-  }
 }
 
 function closeInBackground(backend: LimiterBackend): void {

@@ -1,3 +1,4 @@
+import { isPlain } from '../input/options.js'
 import type { Answer } from './answer.js'
 import type { UsageNumbers } from './options.js'
 import type { ScheduledCall } from './scheduled-call.js'
@@ -156,6 +157,10 @@ function unusedOf(named: unknown): TurnCost | undefined {
 function atLeast(used: TurnCost, cost: TurnCost): TurnCost {
   if (typeof used === 'number' || typeof cost === 'number') {
     return Math.max(Number(used), Number(cost))
+  }
+  // The limiter refuses other values.
+  if (typeof used !== 'object' || used === null || !isPlain(used)) {
+    return used
   }
   return Object.fromEntries(Object.entries(used).map(([meter, units]) => [meter, Math.max(units, cost[meter] ?? 0)]))
 }

@@ -27,9 +27,10 @@ export interface TollgateStoreOptions {
    */
   readonly store?: MemoryStore | RedisRateLimiterOptions['store']
   /**
-   * Separates the keys of this `rateLimit()` from those of others on the same store: up to 32 letters, digits, `_`, `.`
-   * and `-`, starting with a letter. Required with Redis. Instances with the same prefix share their counts, in all
-   * processes, and must have the same `windowMs`.
+   * Separates the keys of this `rateLimit()` from those of others on the same store: up to 64 letters, digits, `_`, `.`,
+   * `-` and `:`, starting with a letter and not ending with a colon. Required with Redis. Instances with the same prefix
+   * share their counts, in all processes, and should have the same `windowMs`. Otherwise each of them counts in windows
+   * of its own length, and a warning names the prefix.
    */
   readonly prefix?: string
 }
@@ -117,9 +118,9 @@ export class TollgateStore {
   /**
    * Sets the length of the windows. express-rate-limit calls it once.
    *
-   * @throws {TollgateError} `INVALID_POLICY` for an impossible length; `INVALID_OPTION` for a
-   * length that differs from an earlier call, or from other instances with the same prefix.
-   * express-rate-limit only logs the error, so all later calls fail with it.
+   * @throws {TollgateError} `INVALID_POLICY` for an impossible length; `INVALID_OPTION` for a length that differs from an
+   * earlier call, and while a limiter with policies of another kind has the prefix open. express-rate-limit only logs
+   * the error, so all later calls fail with it.
    */
   init({ windowMs }: { readonly windowMs: number }): void {
     try {

@@ -3,7 +3,7 @@ import { invalid, nameOf, shown } from '../input/options.js'
 import { type MeterSet, meterSetOf } from './meter.js'
 import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from './policy.js'
 import type { SlidingLogLimitsPolicy } from './sliding-log.js'
-import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
+import { isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
 
 /**
  * 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
@@ -206,19 +206,6 @@ function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
 function withTier(policySet: PolicySet, tier: string, tiered: readonly string[]): PolicySet {
   const policies = policySet.policies.map((entry) => ({ ...entry, isTiered: tiered.includes(entry.name) }))
   return { ...policySet, policies, tier }
-}
-
-/** Throws `INVALID_OPTION` unless the policies of two policy sets differ in numbers only. */
-export function checkVariants(where: string, one: PolicySet, other: PolicySet): void {
-  const [own, others] = [one, other].map(({ policies }) => policies.map(({ name }) => name).join(', '))
-  if (one.isSingle !== other.isSingle || own !== others) {
-    const rule = 'must have the same names of policies, in the same order'
-    throw new TollgateError('INVALID_OPTION', `${where} ${rule}: had ${own}, got ${others}; make a new limiter`)
-  }
-  one.policies.forEach(({ name, policy }, index) => {
-    const { policy: changed } = other.policies[index] as PolicyEntry
-    checkVariant(one.isSingle ? where : `${where}: policies.${name}`, policy, changed)
-  })
 }
 
 /** Checks a policy, or several policies by name. */

@@ -78,16 +78,20 @@ export function tieredPolicyOf(value: { readonly tiers: unknown }, where = 'tier
     if (difference !== undefined) {
       const [name, own, others] = difference
       const values = `${name} is ${shown(own)} in ${firstTier} and ${shown(others)} in ${tier}`
-      throw new TollgateError('INVALID_POLICY', `${where} ${NUMBERS_ONLY}: ${values}; use a limiter for each`)
+      throw new TollgateError(
+        'INVALID_POLICY',
+        `${where} must differ in numbers only: ${values}; use a limiter for each`,
+      )
     }
   }
   return Object.freeze({ tiers: Object.freeze(Object.fromEntries(checked)) })
 }
 
-const NUMBERS_ONLY = 'must differ in numbers only'
-
 /** The first way in which two policies differ, except by numbers. */
-function differenceOf(one: Policy, other: Policy): readonly [name: string, one: unknown, other: unknown] | undefined {
+export function differenceOf(
+  one: Policy,
+  other: Policy,
+): readonly [name: string, one: unknown, other: unknown] | undefined {
   const [names, otherNames] = [one, other].map((policy) => limitNamesOf(policy)?.join(', '))
   if (one.algorithm === other.algorithm && names !== otherNames) {
     return ['the names of the limits', names ?? 'none', otherNames ?? 'none']
@@ -106,14 +110,4 @@ function differenceOf(one: Policy, other: Policy): readonly [name: string, one: 
   // The number may differ, but calls of a policy without one must name the meter.
   const isDifferent = (one.defaultCost === undefined) !== (other.defaultCost === undefined)
   return isDifferent ? ['defaultCost', one.defaultCost, other.defaultCost] : undefined
-}
-
-/** Throws `INVALID_OPTION` unless two policies differ in numbers only. `where` names the second in messages. */
-export function checkVariant(where: string, one: Policy, other: Policy): void {
-  const difference = differenceOf(one, other)
-  if (difference !== undefined) {
-    const [name, own, others] = difference
-    const values = `${name} was ${shown(own)} and is now ${shown(others)}`
-    throw new TollgateError('INVALID_OPTION', `${where} ${NUMBERS_ONLY}: ${values}; make a new limiter`)
-  }
 }

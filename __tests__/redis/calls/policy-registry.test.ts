@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import {
+  calendarWindow,
   concurrency,
   fixedWindow,
   gcra,
@@ -17,7 +18,7 @@ import {
   slidingLog,
   tiers,
 } from '../../../ts/index.js'
-import { rejectionOf } from '../../failure.js'
+import { anything, rejectionOf } from '../../failure.js'
 import { RedisCluster } from '../../servers/cluster.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
@@ -94,6 +95,39 @@ test.each<[string, Policy, Policy]>([
   expect(other.warnings).toMatchObject([{ code: 'POLICIES_DIFFER', sharesStates: false }])
   expect(other.warnings[0]?.message).toContain(
     'neither sees the counts of the other, as after a change of algorithm: keys start',
+  )
+  await Promise.all([one, other].map(({ store }) => store.close()))
+})
+
+/** Policies, and a key and the options of a call under them. */
+type Called = readonly [policies: object, key: unknown, options?: object]
+
+const hourly = (options: object = {}) => fixedWindow({ limit: 9, window: '1h', ...options })
+
+test.each<[string, Called, Called]>([
+  ['per', [hourly({ per: 'ip' }), { ip: 'a' }], [hourly({ per: 'user', limit: 5 }), { user: 'a' }]],
+  ['meter', [hourly(), 'a'], [hourly({ meter: 'tokens' }), 'a', { cost: { tokens: 1 } }]],
+  ['tier', [hourly(), 'a'], [tiers({ free: hourly(), pro: hourly({ limit: 99 }) }), 'a', { tier: 'free' }]],
+  ['countRefused', [hourly(), 'a'], [hourly({ countRefused: true }), 'a']],
+  [
+    'every, timeZone',
+    [calendarWindow({ limit: 9, every: 'day', timeZone: 'UTC' }), 'a'],
+    [calendarWindow({ limit: 9, every: 'month', timeZone: 'Asia/Tokyo' }), 'a'],
+  ],
+])('a warning names other differences than numbers: %s', async (difference, first, second) => {
+  const prefix = `kinds-${difference.replaceAll(/\W+/g, '-')}`
+  const registeredBy = async ([policies, key, options]: Called) => {
+    const all = opened(anything(policies), prefix)
+    await registered({ limiter: { take: () => all.limiter.take(anything(key), anything(options)) } })
+    return all
+  }
+  const one = await registeredBy(first)
+  await until('the policies are registered', async () => (await texts(prefix)).length === 1)
+  const other = await registeredBy(second)
+  await waitForWarnings(other.warnings)
+  expect(other.warnings).toMatchObject([{ code: 'POLICIES_DIFFER', sharesStates: true }])
+  expect(other.warnings[0]?.message).toMatch(
+    new RegExp(`both count on the same states \\(default: \\w+\\), although they differ in ${difference}; expected`),
   )
   await Promise.all([one, other].map(({ store }) => store.close()))
 })

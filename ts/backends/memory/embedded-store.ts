@@ -6,6 +6,7 @@ import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'
 import { Store } from '../limiter-backend.js'
+import { OpenPrefixes } from '../open-prefixes.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
 import { MemoryBackend } from './memory-backend.js'
 
@@ -39,6 +40,20 @@ const MAX_KEYS = 2 ** 32
 /** The prefix of limiters without one. */
 const DEFAULT_PREFIX = 'default'
 
+/** The open prefixes of stores with a name, by engine: on one thread, stores with one name are one store. */
+const namedPrefixes = new WeakMap<Engine, Map<string, OpenPrefixes>>()
+
+function prefixesOf(engine: Engine, name: string | undefined): OpenPrefixes {
+  if (name === undefined) {
+    return new OpenPrefixes()
+  }
+  const stores = namedPrefixes.get(engine) ?? new Map<string, OpenPrefixes>()
+  namedPrefixes.set(engine, stores)
+  const prefixes = stores.get(name) ?? new OpenPrefixes()
+  stores.set(name, prefixes)
+  return prefixes
+}
+
 /** A store in the memory of an engine: the base class of `MemoryStore` for every engine. */
 export abstract class EmbeddedStore extends Store {
   /** @internal */
@@ -46,6 +61,7 @@ export abstract class EmbeddedStore extends Store {
   /** @internal */
   override readonly engine: Engine
   readonly #native: EngineStore
+  readonly #prefixes: OpenPrefixes
   readonly #clock: TimerClock | (() => number) | undefined
 
   /** @internal */
@@ -56,6 +72,7 @@ export abstract class EmbeddedStore extends Store {
     const maxKeys = wholeNumber('INVALID_OPTION', 'maxKeys', given.maxKeys ?? DEFAULT_MAX_KEYS, 1, MAX_KEYS)
     const name = given.name === undefined ? undefined : nameOf('name', given.name)
     this.#clock = clockOf('clock', given.clock)
+    this.#prefixes = prefixesOf(engine, name)
     this.#native = translated('INVALID_OPTION', `name ${JSON.stringify(name)}`, () => {
       return new engine.MemoryStore(maxKeys, name, this.#clock !== undefined)
     })
@@ -75,13 +92,14 @@ export abstract class EmbeddedStore extends Store {
   }
 
   /** @internal */
-  override open(prefix: string | undefined, policySet: PolicySet): MemoryBackend {
+  override open(prefix: string = DEFAULT_PREFIX, policySet: PolicySet): MemoryBackend {
     const policies = compilePolicySet(this.engine, policySet)
-    const state = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
-      return this.#native.open(prefix ?? DEFAULT_PREFIX, policies)
+    const use = this.#prefixes.check(prefix, policySet)
+    const state = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
+      return this.#native.open(prefix, policies)
     })
     warnOfOtherNumbers(state.prefixWithOtherNumbers)
-    return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet)
+    return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet, {}, use)
   }
 }
 

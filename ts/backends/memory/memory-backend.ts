@@ -14,6 +14,7 @@ import {
   scheduledReservationAt,
   shapeOf,
 } from '../multi-policy.js'
+import type { UsePrefix } from '../open-prefixes.js'
 import {
   codeOf,
   type EngineOperation,
@@ -55,14 +56,20 @@ export class MemoryBackend implements LimiterBackend {
   readonly #takeCall: TakeCall
   readonly #response: Float64Array<ArrayBuffer>
   readonly #execute: ReturnType<EngineLimiterState['bindExecute']>
+  readonly #use: UsePrefix
+  readonly #release: () => void
 
-  /** @param origin - Identifies the limiter in decision metadata. Default: a new object. */
+  /**
+   * @param origin - Identifies the limiter in decision metadata. Default: a new object.
+   * @param use - Called at once. The function that it returns is called when the backend is closed.
+   */
   constructor(
     engine: Engine,
     state: EngineLimiterState,
     clock: (() => number) | undefined,
     policySet: PolicySet,
     origin: object = {},
+    use: UsePrefix = () => () => {},
   ) {
     const { limits, policies } = policySet
     this.origin = origin
@@ -77,6 +84,8 @@ export class MemoryBackend implements LimiterBackend {
     this.#responseLength = state.isSingle ? RESPONSE_LENGTH : length
     this.#takeCall = takeCallOf(engine, state, this.#responseLength)
     this.#execute = state.bindExecute(this.#response)
+    this.#use = use
+    this.#release = use()
   }
 
   take(key: string, cost: number): Decision {
@@ -150,13 +159,14 @@ export class MemoryBackend implements LimiterBackend {
     const policies = compilePolicySet(this.#engine, policySet)
     const state = openedVariant(() => this.#native.openVariant(policies, index, replaces))
     warnOfOtherNumbers(state.prefixWithOtherNumbers)
-    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin)
+    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin, this.#use)
   }
 
   async ready(): Promise<void> {}
 
   async close(): Promise<void> {
     this.#native.close()
+    this.#release()
   }
 
   #executeNow({ keys }: Keys, operation: EngineOperation): void {

@@ -6,6 +6,7 @@ import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet, openedVariant } from '../compile-policies.js'
 import { Store } from '../limiter-backend.js'
+import { checkSharedPrefix } from '../open-prefixes.js'
 import { warnOfOtherNumbers } from '../other-numbers.js'
 import { type Batcher, CallQueue } from './batching/batcher.js'
 import { callWeightOf } from './batching/call-weight.js'
@@ -20,8 +21,11 @@ const MAX_PENDING = 1_000_000
 export abstract class BatchedStore extends Store {
   /** @internal */
   abstract readonly batcher: Batcher
-  /** The open prefixes, with the number of limiters of each, and the numbers of the first one. */
-  readonly #prefixes = new Map<string, { readonly queue: CallQueue; readonly numbers: string; users: number }>()
+  /** The open prefixes, with the number of limiters of each, and the policies of the first one. */
+  readonly #prefixes = new Map<
+    string,
+    { readonly queue: CallQueue; readonly policySet: PolicySet; readonly numbers: string; users: number }
+  >()
   #closed = false
 
   /** @throws {TollgateError} `INVALID_OPTION` if open policies differ in more than numbers. @internal */
@@ -46,12 +50,13 @@ export abstract class BatchedStore extends Store {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
+    checkSharedPrefix(prefix, this.#prefixes.get(prefix)?.policySet, policySet)
     const callBuffer = this.openCallBuffer(prefix, policySet)
     const { batcher, engine } = this
     const { policyRegistry: registry } = batcher
     const numbers = JSON.stringify([policySet.policies, policySet.ban])
     const queue = () => new CallQueue(callBuffer, callWeightOf(policySet))
-    const shared = this.#prefixes.get(prefix) ?? { queue: queue(), users: 0, numbers }
+    const shared = this.#prefixes.get(prefix) ?? { queue: queue(), policySet, users: 0, numbers }
     this.#prefixes.set(prefix, shared)
     registry?.setPolicies(prefix, policySet, 0)
     // The calls of all limiters of the prefix are in one buffer, each with its own numbers.

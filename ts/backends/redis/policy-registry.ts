@@ -195,7 +195,7 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreEvents['w
   const shared = own.filter((state) => others.includes(state))
   const sharesStates = shared.length > 0
   const effect = sharesStates
-    ? `both count on the same states (${shared.join(', ')}), as after a change of numbers`
+    ? `both count on the same states (${shared.join(', ')}), ${changeOf(ours, theirs)}`
     : 'neither sees the counts of the other, as after a change of algorithm: keys start in their initial state'
   const advice = 'expected while a change is rolled out; otherwise give one of them another prefix'
   return {
@@ -206,6 +206,29 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreEvents['w
     theirs,
     sharesStates,
   }
+}
+
+/** The options of policies that are no numbers, and name no state: limiters that differ in them should not share keys. */
+const KINDS = ['per', 'meter', 'tier', 'countRefused', 'every', 'timeZone']
+
+function changeOf(ours: string, theirs: string): string {
+  const [own, others] = [ours, theirs].map(kindsIn) as [string[], string[]]
+  const different = KINDS.filter((option) => {
+    const [one, other] = [own, others].map((all) => all.filter((text) => text.includes(` ${option}=`)).join())
+    return one !== other
+  })
+  return different.length === 0 ? 'as after a change of numbers' : `although they differ in ${different.join(', ')}`
+}
+
+/** The options of {@link KINDS} of each policy, such as `default per=ip`. */
+function kindsIn(text: string): string[] {
+  const kinds = text.split('; ').flatMap((policy) => {
+    const [name, , ...options] = policy.split(' ')
+    return options
+      .filter((option) => KINDS.includes(option.split('=')[0] as string))
+      .map((option) => `${name} ${option}`)
+  })
+  return [...new Set(kinds)].sort()
 }
 
 /** The states that policies count on: names, algorithms and layouts, without numbers. */

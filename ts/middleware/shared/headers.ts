@@ -114,7 +114,7 @@ function itemWriter(limits: readonly AdvertisedLimit[], timeOf: ItemTime): Heade
         const numbers = decision.policies[limit.name] as PolicyNumbers
         // No time helps a cost that never fits.
         const time = numbers.retryAfterMs === null ? '' : `;t=${secondsOf(numbers, timeOf(limit, numbers, decision))}`
-        field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)}${time}`
+        field += `${field === '' ? '' : ', '}${start}${remainingOf(numbers)}${time}`
       }
       set('RateLimit-Policy', policyOf(decision), true)
       set('RateLimit', field, true)
@@ -136,7 +136,7 @@ function draft6Writer(limits: readonly AdvertisedLimit[] | undefined): HeaderWri
         set('RateLimit-Policy', policy, true)
       }
       set('RateLimit-Limit', String(integer(numbers.capacity)), false)
-      set('RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
+      set('RateLimit-Remaining', String(remainingOf(numbers)), false)
       set('RateLimit-Reset', String(secondsOf(numbers, waitMs(numbers))), false)
     },
   }
@@ -147,7 +147,7 @@ const LEGACY: HeaderWriter = {
   write(decision, set) {
     const numbers = decision.policies[decision.policy] as PolicyNumbers
     set('X-RateLimit-Limit', String(numbers.capacity), false)
-    set('X-RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
+    set('X-RateLimit-Remaining', String(remainingOf(numbers)), false)
     // By this process's clock, like the response's Date header. The store's clock may differ. If it does not, the time
     // since the decision must not move the end of a window into the next second.
     const now = Date.now()
@@ -156,9 +156,9 @@ const LEGACY: HeaderWriter = {
   },
 }
 
-/** The remaining units. A blocked key has none, even if few units are charged. */
-function remainingOf({ status }: Decision, { remaining, retryAfterMs }: PolicyNumbers): number {
-  return status === 'blocked' && retryAfterMs !== 0 ? 0 : integer(remaining)
+/** The remaining units. A blocked key has none, even if few units are charged, or if the cost would never fit. */
+function remainingOf({ remaining, nextAfterMs }: PolicyNumbers): number {
+  return nextAfterMs > 0 ? 0 : integer(remaining)
 }
 
 /**

@@ -183,7 +183,10 @@ export class KeyQueue {
   }
 
   #requestTurns(): void {
-    if (!this.#isPaused && !this.#hasEnoughAsks) {
+    if (this.#isClosed) {
+      // The calls leave over several turns of the event loop, and would ask for turns that none of them takes.
+      this.#withdraw([...this.#asks])
+    } else if (!this.#isPaused && !this.#hasEnoughAsks) {
       const others = [...this.#asks]
       for (const call of this.#waiting.first(this.#window)) {
         const name = nameOfNeed(call)
@@ -207,7 +210,7 @@ export class KeyQueue {
 
   /** Whether the requests under way suffice for the first calls. Usually all calls need the same turn. */
   get #hasEnoughAsks(): boolean {
-    const enough = Math.min(this.#window, this.#waiting.size)
+    const enough = Math.min(this.#window, this.#waiting.startable)
     return this.#asks.size === enough && [...this.#asks].every((ask) => this.#waiting.allNeed(ask))
   }
 

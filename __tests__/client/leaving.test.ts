@@ -112,3 +112,55 @@ test.each(POLICIES)('a signal that aborts many calls lets a few leave in each tu
   await pass(200)
   expect(await next).toBe('next')
 })
+
+describe('an error of the limiter', () => {
+  test.each([
+    ['a slot', gcra({ limit: 1, period: '10s' })],
+    ['a permit', concurrency({ limit: 1, ttl: '1m' })],
+  ])('tells that the call, which waits for %s, has never run', async (_, policy) => {
+    const limiter = limiterOf<Policy>(policy)
+    const api = new OutgoingClient({ clock, key: 'k', limiter: anything(limiter) })
+    const running = api.schedule(() => clock.sleep('1s'))
+    const waiting = api.schedule(() => {}).catch((error: unknown) => error)
+    await pass(10)
+    await limiter.close()
+    expect(await waiting).toMatchObject({ code: 'CLOSED', attempts: 0, cause: { code: 'CLOSED' } })
+    await pass(1_000)
+    await running
+  })
+
+  test('tells how often the call has run', async () => {
+    const limiter = limiterOf(fixedWindow({ limit: 5, window: '10s' }))
+    const api = new OutgoingClient({ clock, key: 'k', limiter, retries: { limit: 3, minDelay: '200ms' } })
+    const failed = () => new Response(null, { status: 503 })
+    const call = api.schedule(failed, { isIdempotent: true }).catch((error: unknown) => error)
+    await pass(50)
+    await limiter.close()
+    await pass(200)
+    expect(await call).toMatchObject({ code: 'CLOSED', attempts: 1, message: 'the limiter has been closed' })
+  })
+})
+
+test('a queue that still asks the store does not replace a later one of its key', async () => {
+  const limiter = limiterOf(fixedWindow({ limit: 1, window: '1h' }))
+  const peek = limiter.peek.bind(limiter)
+  limiter.peek = async (...given) => {
+    const decision = await peek(...given)
+    await clock.sleep('200ms')
+    return decision
+  }
+  const api = new OutgoingClient({ clock, key: 'k', limiter, maxWait: '2h' })
+  await limiter.take('k')
+  const controller = new AbortController()
+  const first = api.schedule(() => {}, { signal: controller.signal }).catch((error: unknown) => error)
+  await pass(5_050)
+  controller.abort()
+  api.resume()
+  const second = api.schedule(() => {}).catch((error: unknown) => error)
+  await pass(400)
+  expect(await first).toMatchObject({ code: 'ABORTED' })
+  const closing = api.close({ timeout: 50 })
+  await pass(50)
+  expect(await closing).toEqual({ notStarted: 1, interrupted: 0 })
+  expect(await second).toMatchObject({ code: 'CLOSED', attempts: 0 })
+})

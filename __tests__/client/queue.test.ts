@@ -3,7 +3,16 @@
 import { type ClientOptions, OutgoingClient } from '../../ts/client/index.js'
 import type { ScheduledCall } from '../../ts/client/scheduled-call.js'
 import { WaitingCalls } from '../../ts/client/waiting-calls.js'
-import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
+import {
+  concurrency,
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  type Policies,
+  type Policy,
+  RateLimiter,
+  tiers,
+} from '../../ts/index.js'
 import { timeOf } from '../../ts/platform/waiting-time.js'
 import { anything } from '../failure.js'
 import { clock, limiterOf, pass, renewClock } from './clocked.js'
@@ -11,6 +20,8 @@ import { clock, limiterOf, pass, renewClock } from './clocked.js'
 const clientOf = (options: Partial<ClientOptions> = {}) => {
   return new OutgoingClient({ clock, key: 'k', limiter: limiterOf(gcra({ limit: 1, period: '1s' })), ...options })
 }
+
+const usageOf = () => 1
 
 describe('ageing', () => {
   /** When a call of priority 0 starts behind a stream of calls of priority 10 that use the whole rate. */
@@ -274,17 +285,23 @@ describe('close tells', () => {
 })
 
 // promise: client-uses-rate
-test.each([50, 200, 1_000])('beside concurrency at least 95 %% of a rate of %d a second are used', async (rate) => {
-  const limiter = limiterOf({
-    rate: gcra({ limit: rate, period: '1s', burst: 1 }),
-    most: concurrency({ limit: 50, ttl: '1m' }),
-  })
-  const api = clientOf({ limiter, maxQueued: 10_000 })
+test.each([
+  ['beside concurrency', 50, 1],
+  ['beside concurrency', 200, 1],
+  ['beside concurrency', 1_000, 1],
+  ['beside concurrency', 300, 2],
+  ['with usageOf', 200, 1],
+  ['with usageOf', 1_000, 1],
+] as const)('%s at least 95 %% of a rate of %d a second with a burst of %d are used', async (kind, limit, burst) => {
+  const rate = gcra({ limit, period: '1s', burst })
+  const both = { rate, most: concurrency({ limit: 50, ttl: '1m' }) }
+  const limiter = limiterOf<Policy | Policies>(kind === 'with usageOf' ? { rate } : both)
+  const api = clientOf({ limiter: anything(limiter), maxQueued: 10_000, ...(kind === 'with usageOf' && { usageOf }) })
   let started = 0
-  const calls = Array.from({ length: rate * 3 }, () => api.schedule(() => void started++))
+  const calls = Array.from({ length: limit * 3 }, () => api.schedule(() => void started++))
   await pass(2_000)
-  expect(started).toBeGreaterThanOrEqual(0.95 * rate * 2)
-  expect(started).toBeLessThanOrEqual(rate * 2 + 1)
+  expect(started).toBeGreaterThanOrEqual(0.95 * limit * 2)
+  expect(started).toBeLessThanOrEqual(limit * 2 + burst)
   await pass(2_000)
   await Promise.all(calls)
 })

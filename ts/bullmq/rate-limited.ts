@@ -1,6 +1,7 @@
 import type { Decision } from '../api/decision.js'
 import type { PermitSignal } from '../api/permit.js'
 import { eitherSignal } from '../client/signals.js'
+import { nameOfKey } from '../input/key-name.js'
 import { checkCount, functionOf, shown } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
 import { windowMsOf } from '../policies/window.js'
@@ -56,7 +57,7 @@ export function rateLimited<J extends LimitedJob, R, K = string, T extends strin
   // BullMQ passes a signal only to a processor with three parameters.
   return async (job, token, signal) => {
     const call = await callOf(checked, job)
-    const group = typeof call.key === 'string' ? call.key : JSON.stringify(call.key)
+    const group = typeof call.key === 'string' ? call.key : nameOfKey(call.key)
     turns.unpark(group, job)
     let permit = await charge(checked, job, call)
     while (isNear(permit?.decision) && (await turns.hold(group, permit?.decision.retryAfterMs ?? 0))) {

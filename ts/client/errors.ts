@@ -17,6 +17,21 @@ export function attemptTimeoutError({ attempt, attemptTimeoutMs }: ScheduledCall
   return new TollgateError('ATTEMPT_TIMEOUT', message, { attempts: attempt, charged: 'unknown' })
 }
 
+/** An error of the limiter, which does not know of the attempts of a call. */
+export function limiterError(call: ScheduledCall, error: unknown): unknown {
+  if (!TollgateError.is(error)) {
+    return error
+  }
+  const { code, message, charged, decision } = error
+  const attempts = call.attempt - 1
+  return new TollgateError(code, message, {
+    charged,
+    attempts,
+    cause: error,
+    ...(decision !== undefined && { decision }),
+  })
+}
+
 export function tooLongError(call: ScheduledCall, decision: Decision | undefined): TollgateError {
   const { maxWaitMs, cost } = call
   const isImpossible = decision?.status === 'impossible'

@@ -2,7 +2,8 @@ import type { Decision } from '../api/decision.js'
 import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import { abortedError, closedError, tooLongError } from './errors.js'
+import { abortedError, closedError, limiterError, tooLongError } from './errors.js'
+import type { PeekRefusal, Refusal } from './refusal.js'
 import { deadlineOf, type ScheduledCall } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 import { nameOfNeed, type TurnNeed } from './turn-need.js'
@@ -14,8 +15,8 @@ const MAX_WINDOW = 64
 /** The first number of requests at a time. */
 const FIRST_WINDOW = 4
 
-/** The shortest pause after a refusal, in milliseconds. */
-const MIN_PAUSE_MS = 5
+/** The shortest pause after a refusal, in milliseconds: timers have no shorter times. */
+const MIN_PAUSE_MS = 1
 
 /**
  * The milliseconds between two questions to the store whether a pause still holds. An operator may have ended it with
@@ -25,7 +26,7 @@ const CHECK_MS = 5_000
 
 export interface QueueClient {
   readonly ask: AskForTurn
-  readonly peek: (key: unknown, need: TurnNeed) => Promise<Decision>
+  readonly peek: PeekRefusal
   readonly time: WaitingTime
   start(call: ScheduledCall, turn: Turn): void
   /** A call has left the queue without a turn. */
@@ -58,8 +59,12 @@ export class KeyQueue {
   #pauseTimer: PlatformTimer | undefined
   /** The decision of the store that caused the pause; `undefined` if the store does not know of the pause. */
   #refusal: Decision | undefined
+  /** The need of the turn that it refused. The first call may have come later, and may need less. */
+  #refusedNeed = ''
   /** When the store made it. */
   #checkedAt = 0
+  /** Whether the store is being asked if the pause holds. */
+  #isChecking = false
   #isClosed = false
 
   constructor(key: unknown, client: QueueClient) {
@@ -69,7 +74,7 @@ export class KeyQueue {
       time: client.time,
       hopelessUntil: () => (this.#isPaused && this.#isCertain ? this.#pausedUntil : Number.NEGATIVE_INFINITY),
       leave: (call, reason) => client.giveUp(call, this.#errorOf(call, reason)),
-      onLeft: () => this.#requestTurns(),
+      onLeft: () => this.#onChange(),
     })
   }
 
@@ -79,19 +84,22 @@ export class KeyQueue {
 
   add(call: ScheduledCall): void {
     this.#waiting.add(call)
-    if (this.#isPaused && this.#refusal !== undefined && !this.#isCertain) {
-      void this.#onPauseTimer()
-    }
-    this.#requestTurns()
+    this.#onChange()
   }
 
-  /** Starts no calls for a time. It never shortens another pause. Calls that cannot wait so long get the `refusal`. */
-  pause(millis: number, refusal: Decision | undefined): void {
-    this.#setRefusal(refusal ?? this.#refusal)
+  /**
+   * Starts no calls for a time. It never shortens another pause. Calls that cannot wait so long get the decision of the
+   * store, on a turn of this need, if it is known.
+   */
+  pause(millis: number, need: TurnNeed, decision: Decision | undefined): void {
+    if (decision !== undefined) {
+      this.#setRefusal(decision, need)
+    }
     this.#window = 1
     this.#setPause(Math.max(this.#pausedUntil, this.#client.time.now() + millis))
-    if (refusal !== undefined) {
+    if (decision !== undefined) {
       this.#waiting.letLeave()
+      this.#onChange()
     }
   }
 
@@ -110,13 +118,27 @@ export class KeyQueue {
     return this.#client.time.now() < this.#pausedUntil
   }
 
-  /** Whether the store has said lately that the pause holds. */
+  /** Whether the store has said lately that the pause holds for the first call. */
   get #isCertain(): boolean {
-    return this.#refusal !== undefined && this.#client.time.now() - this.#checkedAt < CHECK_MS
+    const isRecent = this.#client.time.now() - this.#checkedAt < CHECK_MS
+    if (this.#refusal === undefined || this.#isChecking || !isRecent) {
+      return false
+    }
+    const [first] = this.#waiting.first(1)
+    return first === undefined || nameOfNeed(first) === this.#refusedNeed
   }
 
-  #setRefusal(refusal: Decision | undefined): void {
+  /** Other calls wait than before. */
+  #onChange(): void {
+    if (this.#isPaused && !this.#isCertain) {
+      void this.#check()
+    }
+    this.#requestTurns()
+  }
+
+  #setRefusal(refusal: Decision | undefined, need: TurnNeed): void {
     this.#refusal = refusal
+    this.#refusedNeed = nameOfNeed(need)
     this.#checkedAt = this.#client.time.now()
   }
 
@@ -127,33 +149,41 @@ export class KeyQueue {
     this.#pauseTimer = undefined
     if (this.#isPaused) {
       const left = Math.min(until - time.now(), CHECK_MS)
-      this.#pauseTimer = time.setTimeout(() => void this.#onPauseTimer(), Math.ceil(left))
+      this.#pauseTimer = time.setTimeout(() => this.#onPauseTimer(), Math.ceil(left))
       // A waiting call has a timer of its own, which keeps the process alive.
       this.#pauseTimer.unref?.()
     }
   }
 
-  /** Ends the pause at its end, or if the store no longer knows of it. The store is asked only if calls wait. */
-  async #onPauseTimer(): Promise<void> {
-    const [need] = this.#waiting.first(1)
-    if (this.#isPaused && this.#refusal !== undefined && need !== undefined) {
-      const before = this.#pausedUntil
-      // A further call does not ask again.
-      this.#checkedAt = this.#client.time.now()
-      const decision = await this.#client.peek(this.#key, need).catch(() => undefined)
-      // The server may have refused another call meanwhile.
-      if (decision !== undefined && decision.source === 'store' && this.#pausedUntil === before) {
-        this.#setRefusal(decision)
-        if (decision.allowed) {
-          this.#pausedUntil = Number.NEGATIVE_INFINITY
-        } else if (decision.retryAfterMs !== null) {
-          this.#pausedUntil = this.#client.time.now() + decision.retryAfterMs
-        }
-      }
-    }
+  #onPauseTimer(): void {
     if (this.#isPaused) {
       this.#setPause(this.#pausedUntil)
+      void this.#check()
+    } else {
+      this.#endPause()
+    }
+  }
+
+  /** Ends the pause if the store no longer knows of it. The store is asked only if calls wait. */
+  async #check(): Promise<void> {
+    const [need] = this.#waiting.first(1)
+    if (this.#isChecking || this.#refusal === undefined || need === undefined) {
+      return
+    }
+    const before = this.#pausedUntil
+    // If the store fails, the next check comes as after its answer.
+    this.#setRefusal(this.#refusal, need)
+    this.#isChecking = true
+    const refusal = await this.#client.peek(this.#key, need).catch(() => undefined)
+    this.#isChecking = false
+    // The server may have refused another call meanwhile.
+    if (refusal?.decision.source === 'store' && this.#pausedUntil === before) {
+      this.#setRefusal(refusal.decision, need)
+      this.#setPause(this.#client.time.now() + refusal.pauseMs)
+    }
+    if (this.#isPaused) {
       this.#waiting.letLeave()
+      this.#onChange()
     } else {
       this.#endPause()
     }
@@ -183,7 +213,10 @@ export class KeyQueue {
   }
 
   #requestTurns(): void {
-    if (!this.#isPaused && !this.#hasEnoughAsks) {
+    if (this.#isClosed) {
+      // The calls leave over several turns of the event loop, and would ask for turns that none of them takes.
+      this.#withdraw([...this.#asks])
+    } else if (!this.#isPaused && !this.#hasEnoughAsks) {
       const others = [...this.#asks]
       for (const call of this.#waiting.first(this.#window)) {
         const name = nameOfNeed(call)
@@ -207,7 +240,7 @@ export class KeyQueue {
 
   /** Whether the requests under way suffice for the first calls. Usually all calls need the same turn. */
   get #hasEnoughAsks(): boolean {
-    const enough = Math.min(this.#window, this.#waiting.size)
+    const enough = Math.min(this.#window, this.#waiting.startable)
     return this.#asks.size === enough && [...this.#asks].every((ask) => this.#waiting.allNeed(ask))
   }
 
@@ -229,12 +262,12 @@ export class KeyQueue {
       if ('end' in answer) {
         this.#onTurn(answer, ask)
       } else {
-        this.#onRefusal(call, answer)
+        this.#onRefusal(call, ask, answer)
       }
     } catch (error) {
       this.#asks.delete(ask)
       if (!ask.controller.signal.aborted) {
-        this.#giveUp(call, error)
+        this.#giveUp(call, limiterError(call, error))
       }
     }
     this.#requestTurns()
@@ -251,12 +284,12 @@ export class KeyQueue {
     this.#client.start(next, turn)
   }
 
-  #onRefusal(call: ScheduledCall, decision: Decision): void {
-    const retryAfterMs = Math.max(decision.retryAfterMs ?? 0, MIN_PAUSE_MS)
-    if (decision.status === 'impossible' || this.#client.time.now() + retryAfterMs > deadlineOf(call)) {
+  #onRefusal(call: ScheduledCall, need: TurnNeed, { decision, pauseMs }: Refusal): void {
+    const millis = Math.max(pauseMs, MIN_PAUSE_MS)
+    if (decision.status === 'impossible' || this.#client.time.now() + millis > deadlineOf(call)) {
       this.#giveUp(call, tooLongError(call, decision))
     } else {
-      this.pause(retryAfterMs, decision)
+      this.pause(millis, need, decision)
     }
   }
 }

@@ -2,11 +2,12 @@
 
 import { TollgateError } from '../api/error.js'
 import type { AbortSignalLike } from '../api/wait.js'
+import { nameOfKey } from '../input/key-name.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
 import { HAS_REQUEST_IO } from '../platform/request-io.js'
 import { inThisContext } from '../platform/root-context.js'
-import { type AttemptResult, discard } from './answer.js'
+import type { AttemptResult } from './answer.js'
 import { Attempt, isFailure, type ReadResult } from './attempt.js'
 import {
   type CheckedCall,
@@ -21,6 +22,7 @@ import { fetchCallOf } from './fetch-call.js'
 import { holdBody } from './held-body.js'
 import { Hooks } from './hooks.js'
 import { KeyQueue } from './key-queue.js'
+import { dropLast, keepLast, settle, settleWithoutTurn } from './last-result.js'
 import { mapCalls } from './map.js'
 import type {
   CallArguments,
@@ -34,12 +36,12 @@ import type {
   FetchFunction,
   RunContext,
 } from './options.js'
+import { peekRefusalOf } from './refusal.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
 import type { ScheduledCall } from './scheduled-call.js'
 import { eitherSignal } from './signals.js'
 import { settleTurn, type Turn, turnsOf } from './turn.js'
-import { turnOptions } from './turn-need.js'
 import { UsageReader, usedUnits } from './usage.js'
 
 /**
@@ -69,6 +71,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   readonly #hooks: Hooks
   readonly #budget: RetryBudget
   readonly #ask
+  readonly #peek
   readonly #queues = new Map<string, KeyQueue>()
   readonly #delayed: DelayedCalls
   readonly #running = new Set<Attempt>()
@@ -88,6 +91,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     checkCount(arguments.length, 1, 'OutgoingClient takes an object of options')
     this.#options = clientOptionsOf(options)
     this.#ask = turnsOf(this.#options.limiter, this.#options.time, this.#options.usageOf !== undefined)
+    this.#peek = peekRefusalOf(this.#options.limiter)
     this.#delayed = new DelayedCalls(this.#options.time, (call, error) => this.#giveUp(call, error))
     this.#budget = new RetryBudget(this.#options.retries.budget)
     this.#hooks = new Hooks(this.#options, (event) => {
@@ -99,9 +103,9 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * Runs a function at its turn, and resolves to its result. A permit is held until the promise of the function
    * settles.
    *
-   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no turn within `maxWait`, `OVERLOADED`
-   * if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`, and with the errors of the limiter.
-   * `attempts` of the client's errors tells whether the function has run.
+   * Rejects with the error of the function; with `WAIT_TOO_LONG` if there is no first turn within `maxWait`,
+   * `OVERLOADED` if `maxQueued` calls wait already, `ATTEMPT_TIMEOUT`, `ABORTED`, `CLOSED`, and with the errors of the
+   * limiter. `attempts` of these errors tells whether the function has run.
    *
    * A result or an error is an HTTP answer if it has a `status` or `statusCode`, and `headers`, itself or in its
    * `response`: those of `fetch`, undici, axios, got and most SDKs have.
@@ -206,7 +210,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   /**
    * Ends the pause of a key in this client, for instance after `unblock` of the limiter. Waiting calls ask the limiter
-   * again at once, and pause again if it still refuses them. Without this the client asks every 5 s.
+   * again at once, and pause again if it still refuses them. Without this, and on workerd, they ask within 5 s.
    *
    * @param key - Default: that of the client.
    */
@@ -329,6 +333,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         attempt: 1,
         maxRetries: how.isRepeatable === false ? 0 : retries.limit,
         waitsSince: now,
+        pausedMs: 0,
+        last: undefined,
       })
     })
   }
@@ -350,13 +356,14 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (known !== undefined) {
       return known
     }
-    const queue = new KeyQueue(key, {
+    const queue: KeyQueue = new KeyQueue(key, {
       ask: this.#ask,
-      peek: (of, need) => this.#options.limiter.peek(of, turnOptions(need)),
+      peek: this.#peek,
       time: this.#options.time,
       start: (call, turn) => void this.#run(call, turn),
       giveUp: (call, error) => this.#giveUp(call, error),
-      onIdle: () => this.#queues.delete(name),
+      // A queue may end after another one of its key has begun, because it was still asking the store.
+      onIdle: () => this.#queues.get(name) === queue && this.#queues.delete(name),
     })
     this.#queues.set(name, queue)
     return queue
@@ -371,7 +378,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     }
     this.#events.emit('giveUp', { key: call.key as K, error, attempts })
     call.onEnd()
-    call.reject(error)
+    settleWithoutTurn(call, error)
     this.#checkDrained()
   }
 
@@ -381,6 +388,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const key = call.key as K
     const attempt = new Attempt(call, turn, time)
     this.#leaveQueue()
+    dropLast(call)
     this.#running.add(attempt)
     this.#events.emit('start', { key, priority, attempt: number, waitedMs: attempt.startedAt - call.waitsSince })
     const ended = await attempt.run((result) => this.#hooks.read(call, result))
@@ -446,13 +454,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     if (pauseMs !== undefined) {
       void this.#block(call, status, pauseMs)
     }
-    if (settled?.isError === true) {
-      call.reject(settled.error)
-    } else if (settled !== undefined) {
-      call.resolve(settled.value)
+    if (settled !== undefined) {
+      settle(call, settled)
     } else {
-      discard(result)
+      keepLast(call, result, this.#options.time)
       call.attempt++
+      call.pausedMs = isRefusal ? (pauseMs ?? 0) : 0
       this.#queued++
       // A blocked key makes the call wait in any case.
       const delayMs = isRefusal ? 0 : Math.max(backoff, answer.delayMs ?? 0)
@@ -469,28 +476,19 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
     const { limiter } = this.#options
     const { key } = call
-    this.#queueOf(call).pause(durationMs, undefined)
+    this.#queueOf(call).pause(durationMs, call, undefined)
     let applied: ClientEvents['block']['applied'] = false
     let error: TollgateError | undefined
     try {
       applied = await limiter.block(key, `${durationMs}ms`)
       if (applied !== false) {
         // An earlier block may end later.
-        const decision = await limiter.peek(key, turnOptions(call))
-        this.#queueOf(call).pause(Math.max(durationMs, decision.retryAfterMs ?? 0), decision)
+        const { decision, pauseMs } = await this.#peek(key, call)
+        this.#queueOf(call).pause(Math.max(durationMs, pauseMs), call, decision)
       }
     } catch (cause) {
       error = cause as TollgateError
     }
     this.#events.emit('block', { key: key as K, status, durationMs, applied, error })
-  }
-}
-
-/** The same text for equal keys. */
-function nameOfKey(key: unknown): string {
-  try {
-    return JSON.stringify(key) ?? String(key)
-  } catch {
-    throw invalid('INVALID_KEY', 'key', 'must be a key of the limiter', key)
   }
 }

@@ -1,3 +1,4 @@
+import type { AttemptResult } from './answer.js'
 import type { CheckedCall } from './checked-options.js'
 import type { RunContext } from './options.js'
 
@@ -18,8 +19,12 @@ export interface ScheduledCall extends CheckedCall {
   readonly maxRetries: number
   /** The time since which it waits for its turn, by the client's clock. */
   waitsSince: number
+  /** The time from then on for which its own refusal pauses the key. `maxWait` counts from its end. */
+  pausedMs: number
+  /** The result of the last attempt, until the next one begins. */
+  last: AttemptResult | undefined
 }
 
-export function deadlineOf({ waitsSince, maxWaitMs }: ScheduledCall): number {
-  return waitsSince + maxWaitMs
+export function deadlineOf({ waitsSince, pausedMs, maxWaitMs }: ScheduledCall): number {
+  return waitsSince + pausedMs + maxWaitMs
 }

@@ -8,6 +8,7 @@ import { type Duration, MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
+import { type PeekRefusal, peekRefusalOf, type Refusal, refusalOf } from './refusal.js'
 import { type TurnCost, type TurnNeed, turnOptions } from './turn-need.js'
 
 /** The right of one call to start. */
@@ -29,8 +30,8 @@ export interface TurnRequest extends TurnNeed {
   readonly signal: PermitSignal
 }
 
-/** Asks a limiter for a turn. Resolves to a decision if it is refused. */
-export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
+/** Asks a limiter for a turn. */
+export type AskForTurn = (request: TurnRequest) => Promise<Turn | Refusal>
 
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20
@@ -78,7 +79,7 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime, areSettled: bool
     limiter.refund(decision).catch(() => {})
   }
   if (policies.some(({ algorithm }) => algorithm === 'concurrency')) {
-    return turnsByPermits(limiter as AnyLimiter & Acquiring, time, areSettled)
+    return turnsByPermits(limiter as AnyLimiter & Acquiring, peekRefusalOf(limiter), time, areSettled)
   }
   if (areSettled) {
     return turnsByReservations(limiter as AnyLimiter & Reserving)
@@ -89,7 +90,7 @@ export function turnsOf(limiter: AnyLimiter, time: WaitingTime, areSettled: bool
   const taking = limiter as AnyLimiter & Taking
   return async (request) => {
     const decision = await taking.take(request.key, turnOptions(request))
-    return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : decision
+    return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : refusalOf(decision)
   }
 }
 
@@ -128,7 +129,7 @@ export function settleTurn(
   })
 }
 
-function turnsByPermits(limiter: Acquiring, time: WaitingTime, areSettled: boolean): AskForTurn {
+function turnsByPermits(limiter: Acquiring, peek: PeekRefusal, time: WaitingTime, areSettled: boolean): AskForTurn {
   let shortestMs = Number.POSITIVE_INFINITY
   return async (request) => {
     const { key, maxWaitMs, signal } = request
@@ -139,7 +140,12 @@ function turnsByPermits(limiter: Acquiring, time: WaitingTime, areSettled: boole
       signal,
     })
     if (!permit.allowed) {
-      return permit.decision
+      const { decision } = permit
+      if (decision.source === 'none') {
+        return refusalOf(decision)
+      }
+      // Its time may be that until permits expire.
+      return { decision, pauseMs: decision.status === 'blocked' ? (await peek(key, request)).pauseMs : 0 }
     }
     const tookMs = time.now() - askedAt
     shortestMs = Math.min(shortestMs, tookMs)
@@ -161,7 +167,7 @@ function turnsByReservations(limiter: Reserving): AskForTurn {
     const options: ReserveOptions = { ttl: RESERVED_FOR, ...(tier !== undefined && { tier }) }
     const reservation = await limiter.reserve(key, cost, options)
     if (!reservation.allowed) {
-      return reservation.decision
+      return refusalOf(reservation.decision)
     }
     const giveBack = () => void reservation.cancel().catch(() => {})
     const turn = turnOf(reservation.decision, false, giveBack)
@@ -179,7 +185,7 @@ function turnsBySlots(limiter: AnyLimiter & WaitingLimiter, giveBack: (decision:
       signal,
     })
     if (!decision.allowed) {
-      return decision
+      return refusalOf(decision)
     }
     const isDelayed = decision.waitedMs > DELAYED_MS
     if (isDelayed) {
@@ -187,7 +193,7 @@ function turnsBySlots(limiter: AnyLimiter & WaitingLimiter, giveBack: (decision:
       const latest = await limiter.peek(key, turnOptions(request))
       if (latest.status === 'blocked') {
         giveBack(decision)
-        return latest
+        return refusalOf(latest)
       }
     }
     return turnOf(decision, isDelayed, () => giveBack(decision))

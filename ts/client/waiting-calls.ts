@@ -20,6 +20,8 @@ interface Waiting {
   orderIndex: number
   /** Its place in the heap of all deadlines. */
   deadlineIndex: number
+  /** `false`: it is in no order any more, and leaves soon. */
+  canStart: boolean
 }
 
 /** The calls that need the same turn, in the order in which they start. */
@@ -65,15 +67,26 @@ export class WaitingCalls {
     this.#owner = owner
   }
 
+  /** The calls that have not left, also those that will not start. */
   get size(): number {
     return this.#waiting.size
   }
 
+  /** The calls that may start. */
+  get startable(): number {
+    return this.#order.size
+  }
+
   add(call: ScheduledCall): void {
+    if (call.signal?.aborted === true) {
+      // Its signal tells nobody any more.
+      this.#owner.leave(call, 'aborted')
+      return
+    }
     const name = nameOfNeed(call)
     const group = this.#groups.get(name) ?? { name, need: call, calls: new Heap('groupIndex', startsBefore) }
     this.#groups.set(name, group)
-    const waiting: Waiting = { call, group, groupIndex: 0, orderIndex: 0, deadlineIndex: 0 }
+    const waiting: Waiting = { call, group, groupIndex: 0, orderIndex: 0, deadlineIndex: 0, canStart: true }
     this.#waiting.set(call, waiting)
     group.calls.add(waiting)
     this.#order.add(waiting)
@@ -113,12 +126,12 @@ export class WaitingCalls {
 
   take(need: TurnNeed): ScheduledCall | undefined {
     const calls = this.#groups.get(nameOfNeed(need))?.calls
-    for (let next = calls?.take(); next !== undefined; next = calls?.take()) {
-      this.#drop(next)
+    for (let next = calls?.peek(); next !== undefined; next = calls?.peek()) {
       if (next.call.signal?.aborted !== true) {
+        this.#remove(next)
         return next.call
       }
-      this.#owner.leave(next.call, 'aborted')
+      this.#setAside(next)
     }
     return undefined
   }
@@ -181,19 +194,22 @@ export class WaitingCalls {
     return isLate ? [first, 'late'] : undefined
   }
 
-  #remove(waiting: Waiting): void {
-    waiting.group.calls.remove(waiting)
-    this.#drop(waiting)
+  /** Removes a call from the order in which calls start. It has yet to leave. */
+  #setAside(waiting: Waiting): void {
+    if (waiting.canStart) {
+      waiting.canStart = false
+      this.#order.remove(waiting)
+      waiting.group.calls.remove(waiting)
+      if (waiting.group.calls.size === 0) {
+        this.#groups.delete(waiting.group.name)
+      }
+    }
   }
 
-  /** Drops a call that its group no longer holds. */
-  #drop(waiting: Waiting): void {
-    this.#order.remove(waiting)
+  #remove(waiting: Waiting): void {
+    this.#setAside(waiting)
     this.#deadlines.remove(waiting)
     this.#waiting.delete(waiting.call)
-    if (waiting.group.calls.size === 0) {
-      this.#groups.delete(waiting.group.name)
-    }
     const { signal } = waiting.call
     const signalled = signal === undefined ? undefined : this.#signals.get(signal)
     if (signal !== undefined && signalled !== undefined) {
@@ -218,6 +234,10 @@ export class WaitingCalls {
     if (signalled === undefined) {
       const calls = new Set<Waiting>()
       const onAbort = () => {
+        // None of them gets a turn while they leave. A heap removes its latest items fastest.
+        for (const aborted of [...calls].reverse()) {
+          this.#setAside(aborted)
+        }
         this.#aborted.push(calls.values())
         this.letLeave()
       }

@@ -93,7 +93,7 @@ export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHol
   return withProperties(properties, new Response(body, { headers }))
 }
 
-/** The parts of a response with a body. An object that stands for one, such as a `Proxy`, may throw: it has none. */
+/** The parts of a response with a body. An object that stands for one, such as a proxy, may throw: it has none. */
 function partsOf(value: unknown) {
   try {
     if (!(value instanceof Response) || value.body === null || value.body.locked) {

@@ -23,6 +23,7 @@ import { Hooks } from './hooks.js'
 import { nameOfKey } from './key-name.js'
 import { KeyQueue } from './key-queue.js'
 import { type MappedCall, mapCalls } from './map.js'
+import { MapWaits } from './map-waits.js'
 import type {
   CallArguments,
   CallOptions,
@@ -37,7 +38,6 @@ import type {
 } from './options.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
-import { Room } from './room.js'
 import type { CallKind, ScheduledCall } from './scheduled-call.js'
 import { eitherSignal, signalsIn } from './signals.js'
 import { settleTurn, type Turn, turnsOf } from './turn.js'
@@ -74,7 +74,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   readonly #queues = new Map<string, KeyQueue>()
   readonly #delayed: DelayedCalls
   readonly #running = new Set<Attempt>()
-  readonly #room = new Room(() => this.#queued < this.#options.maxQueued || this.#isAbandoned)
+  readonly #mapWaits = new MapWaits(() => this.#queued < this.#options.maxQueued || this.#isAbandoned)
   /** Functions that stop the running calls of `map`. */
   readonly #maps = new Set<() => void>()
   #queued = 0
@@ -158,12 +158,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         return run(value, index, context as RunContext<N>)
       }
       const signals = signalsIn([call.signal, also])
-      while (this.#room.isFullFor(signals)) {
-        await this.#room.wait(signals)
+      while (this.#mapWaits.isFullFor(signals)) {
+        await this.#mapWaits.wait(signals)
       }
       const result = this.#schedule(start, call, { also, isOfMap: true })
       // A call that is rejected leaves the room to the next one.
-      this.#room.offer()
+      this.#mapWaits.offer()
       return (await result) as Awaited<R>
     }
     return mapCalls(values, makeCall, this.#maps).finally(() => this.#checkDrained())
@@ -287,7 +287,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   #abandonAll(): void {
     this.#isAbandoned = true
-    this.#notStarted += this.#room.wakeAll()
+    this.#notStarted += this.#mapWaits.wakeAll()
     for (const queue of [...this.#queues.values()]) {
       queue.close()
     }
@@ -342,7 +342,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   #leaveQueue(): void {
     this.#queued--
-    this.#room.offer()
+    this.#mapWaits.offer()
   }
 
   #enqueue(call: ScheduledCall): void {

@@ -34,7 +34,7 @@ function entriesOf(headers: unknown): Iterable<readonly [unknown, unknown]> {
     return []
   }
   if (Array.isArray(headers)) {
-    // Pairs; or names and values in turn, as `rawHeaders` of Node.js has them.
+    // Pairs; or names and values in turn, as the raw headers of Node.js are.
     return Array.isArray(headers[0])
       ? headers
       : headers.flatMap((name, index) => (index % 2 === 0 ? [[name, headers[index + 1]]] : []))

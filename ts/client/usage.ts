@@ -95,7 +95,7 @@ export class UsageReader {
   }
 }
 
-/** `null` also for an object that stands for a response and throws, such as a `Proxy`. */
+/** `null` also for an object that stands for a response and throws, such as a proxy. */
 function contentTypeOf(value: unknown): string | null {
   try {
     return value instanceof Response ? value.headers.get('content-type') : null

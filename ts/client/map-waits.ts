@@ -2,7 +2,7 @@ import { addAbortListener, removeAbortListener } from '../api/scheduled-waits.js
 import type { AbortSignalLike } from '../api/wait.js'
 
 /** The calls of `map` that wait until fewer calls wait, in their order. */
-export class Room {
+export class MapWaits {
   readonly #hasRoom: () => boolean
   readonly #waiting = new Set<() => void>()
 

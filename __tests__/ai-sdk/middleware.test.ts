@@ -349,6 +349,24 @@ describe('a provider that refuses', () => {
     expect(await limiter.peek('a', anything({ cost: { tokens: 1 } }))).toMatchObject({ status: 'allowed' })
   })
 
+  test('by an error whose members throw reaches the caller, and its units come back', async () => {
+    const { generate, usedBy, clock } = setUp({ tokens })
+    const name = () => {
+      throw new Error('member')
+    }
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    for (const error of [Object.defineProperty(new Error('x'), 'name', { get: name }), proxy]) {
+      let caught: unknown
+      await generate(() => Promise.reject(error)).catch((reason: unknown) => {
+        caught = reason
+      })
+      expect(caught === error).toBe(true)
+    }
+    expect(await usedBy()).toEqual({ tokens: 0 })
+    expect(clock.timerCount).toBe(0)
+  })
+
   test('is not a limiter of another middleware, whose refusal gives all units back', async () => {
     const outer = setUp({ tokens }, { onError: 'estimate' })
     const inner = setUp({ tokens: gcra({ limit: 10, period: '1s', meter: 'tokens' }) })

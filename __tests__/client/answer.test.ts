@@ -105,6 +105,41 @@ test('answers and errors of HTTP clients are read', () => {
   expect(answerOf(failure({ status: 429 }), NOW)).toEqual({ ...seven, delayMs: undefined })
 })
 
+const headers = { 'retry-after': '30' }
+const empty = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW / 1_000 + 60) }
+
+test.each<readonly [string, object, number, number]>([
+  // Name, error; its status and its time.
+  ['axios', { status: 429, code: 'ERR_BAD_REQUEST', response: { status: 429, headers } }, 429, 30_000],
+  ['octokit', { status: 403, response: { status: 403, headers: empty } }, 403, 60_000],
+  ['superagent', { status: 503, response: { status: 503, statusCode: 503, headers } }, 503, 30_000],
+  ['got', { code: 'ERR_NON_2XX_3XX_RESPONSE', response: { statusCode: 429, headers } }, 429, 30_000],
+  ['the AI SDK', { statusCode: 429, responseHeaders: headers }, 429, 30_000],
+  ['http-errors', { statusCode: 429, headers }, 429, 30_000],
+  ['one whose status is a text', { status: 'error', statusCode: 429, headers }, 429, 30_000],
+  ['the AWS SDK', { $metadata: { httpStatusCode: 429 }, $response: { statusCode: 429, headers } }, 429, 30_000],
+  ['a wrapped answer', { cause: { status: 429, headers } }, 429, 30_000],
+  ['a wrapped error', { cause: { status: 429, response: { status: 429, headers } } }, 429, 30_000],
+  ['headers as Headers', { status: 429, response: { status: 429, headers: new Headers(headers) } }, 429, 30_000],
+  ['headers as a Map', { status: 429, headers: new Map(Object.entries(headers)) }, 429, 30_000],
+  ['headers as pairs', { status: 429, headers: Object.entries({ date: 'now', 'Retry-After': 30 }) }, 429, 30_000],
+  ['headers in turn', { status: 429, headers: ['Server', 'x', 'Retry-After', '10', 'retry-after', '30'] }, 429, 30_000],
+])('the time in an error of %s', (_, error, status, delayMs) => {
+  const answer = { status, isRefusal: true, delayMs }
+  expect(answerOf(failure(Object.assign(new Error('refused'), error)), NOW)).toMatchObject(answer)
+})
+
+test('a status without headers counts, if there is no other', () => {
+  for (const error of [
+    { status: 429, response: {} },
+    { response: { status: 429 } },
+    { $metadata: { httpStatusCode: 429 } },
+    { cause: { statusCode: 429 } },
+  ]) {
+    expect(answerOf(failure(error), NOW)).toEqual({ ...NO_ANSWER, status: 429, isRefusal: true })
+  }
+})
+
 test('other values are not answers', () => {
   for (const other of [
     undefined,
@@ -173,6 +208,37 @@ test('errors of gRPC are refusals if they are RESOURCE_EXHAUSTED, also with the 
   expect(answerOf(failure({ code: 'RESOURCE_EXHAUSTED' }), NOW).isRefusal).toBe(true)
   expect(answerOf(failure({ code: 14, metadata: metadata({}) }), NOW)).toEqual(NO_ANSWER)
   expect(answerOf(failure({ code: 8 }), NOW)).toEqual(NO_ANSWER)
+})
+
+test.each<readonly [string, unknown, number | undefined]>([
+  ['Headers without a time', new Headers(), undefined],
+  ['Headers with a time', new Headers({ 'grpc-retry-pushback-ms': '5000' }), 5_000],
+  ['a Map without a time', new Map(), undefined],
+  ['a Map with a time', new Map([['grpc-retry-pushback-ms', '5000']]), 5_000],
+  ['a Map of lists', new Map([['grpc-retry-pushback-ms', ['5000']]]), 5_000],
+  ['null', { get: () => null }, undefined],
+  [
+    'members that throw',
+    {
+      get: () => {
+        throw new Error('no metadata')
+      },
+    },
+    undefined,
+  ],
+])('a refusal of gRPC whose metadata are %s', (_, metadata, delayMs) => {
+  const error = Object.assign(new Error('8'), { code: 8, metadata })
+  expect(answerOf(failure(error), NOW)).toEqual({ ...NO_ANSWER, isRefusal: true, delayMs })
+})
+
+test('a RetryInfo whose bytes Connect has not decoded is read', () => {
+  // 2 s.
+  const value = new Uint8Array([10, 2, 8, 2])
+  const details = [
+    { type: 'google.rpc.ErrorInfo', value: new Uint8Array([10, 1, 120]) },
+    { type: 'google.rpc.RetryInfo', value },
+  ]
+  expect(answerOf(failure({ code: 8, metadata: new Headers(), details }), NOW).delayMs).toBe(2_000)
 })
 
 test('a result whose members throw has no answer', () => {

@@ -69,6 +69,59 @@ describe('refusalOf', () => {
     expect(api.status()).toMatchObject({ queued: 0, running: 0 })
   })
 
+  test.each<readonly [unknown, number]>([
+    [1_000 / 3, 334],
+    [0.4, 1],
+    [1.5, 2],
+    [1e12, 86_400_000],
+    ['1.5ms', 2],
+  ])('the computed time %p is rounded up, to a day at most', async (time, durationMs) => {
+    const api = clientOf({ refusalOf: anything(() => time), retries: 0 })
+    const events: unknown[] = []
+    api.on('block', (event) => events.push(event.durationMs))
+    api.on('hookError', (event) => events.push(event.error))
+    await api.schedule(() => 'refused')
+    await pass(10)
+    expect(events).toEqual([durationMs])
+  })
+
+  test.each([0, -0, -5, '0s', '0ms'])('%p is a refusal without a time: the call is sent again later', async (time) => {
+    const api = clientOf({
+      refusalOf: anything((result: unknown) => (result === 'refused' ? time : undefined)),
+      retries: { minDelay: '100ms' },
+    })
+    const events: unknown[] = []
+    api.on('block', ({ durationMs }) => events.push(durationMs >= 50 && durationMs <= 100))
+    api.on('hookError', (event) => events.push(event.error))
+    const results = ['refused', 'yes']
+    const call = api.schedule(() => results.shift())
+    await pass(200)
+    expect(await call).toBe('yes')
+    expect(events).toEqual([true])
+  })
+
+  test.each([undefined, null])('%p is no refusal', async (nothing) => {
+    const api = clientOf({ refusalOf: () => nothing })
+    const events: unknown[] = []
+    api.on('block', (event) => events.push(event))
+    api.on('hookError', (event) => events.push(event))
+    expect(await api.schedule(() => 'fine')).toBe('fine')
+    await pass(10)
+    expect(events).toEqual([])
+  })
+
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, '-5s', true, {}])('%p is no time', async (time) => {
+    const api = clientOf({ refusalOf: anything(() => time) })
+    const errors: unknown[] = []
+    api.on('hookError', ({ error }) => errors.push((error as Error).message))
+    expect(await api.schedule(() => 'fine')).toBe('fine')
+    expect(errors).toEqual([
+      expect.stringMatching(
+        /^the result of refusalOf must be a number of milliseconds, a duration such as '5s', or nothing, got/,
+      ),
+    ])
+  })
+
   test('a longer time in the headers counts', async () => {
     const limiter = fast()
     const api = clientOf({ limiter, refusalOf: () => '1s', retries: 0 })
@@ -89,6 +142,63 @@ test('a result whose headers throw reaches the caller, and frees its permit', as
   expect(await api.schedule(() => broken)).toBe(broken)
   await expect(api.schedule(() => Promise.reject(broken))).rejects.toBe(broken)
   expect(await api.schedule(() => 'next')).toBe('next')
+})
+
+describe('results and errors whose members throw', () => {
+  const thrown = () => {
+    throw new Error('member')
+  }
+  const throwing = (name: string, on: object) => Object.defineProperty(on, name, { get: thrown })
+  const revoked = () => {
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    return proxy
+  }
+
+  test.each<readonly [string, object]>([
+    ['name', throwing('name', {})],
+    ['code', throwing('code', {})],
+    ['cause', throwing('cause', new Error('x'))],
+    ['message', throwing('message', new TypeError('x'))],
+    ['status', throwing('status', new Error('x'))],
+    ['response', throwing('response', new Error('x'))],
+    ['a revoked proxy', revoked()],
+    ['a prototype', new Proxy({}, { getPrototypeOf: thrown })],
+  ])('an error reaches the caller, and frees its permit: %s', async (_, error) => {
+    const api = clientOf({ limiter: limiterOf(concurrency({ limit: 1 })) })
+    const hookError = jest.fn()
+    api.on('hookError', hookError)
+    let caught: unknown
+    await api
+      .schedule(() => Promise.reject(error), { isIdempotent: true })
+      .catch((reason: unknown) => {
+        caught = reason
+      })
+    expect(caught === error).toBe(true)
+    expect(await api.schedule(() => 'next')).toBe('next')
+    expect(api.status()).toMatchObject({ queued: 0, running: 0 })
+    expect(hookError).not.toHaveBeenCalled()
+  })
+
+  test.each<readonly [string, () => object]>([
+    ['a prototype', () => new Proxy({}, { getPrototypeOf: thrown })],
+    [
+      'a proxy of a response',
+      () => new Proxy(new Response('text'), { get: (_, name) => (name === 'then' ? undefined : thrown()) }),
+    ],
+    ['a response with headers that throw', () => throwing('headers', new Response('text'))],
+    ['a response with a body that throws', () => throwing('body', new Response('text'))],
+  ])('a result reaches the caller: %s', async (_, make) => {
+    for (const options of [{ usageOf: () => 1 }, {}]) {
+      const limiter = limiterOf({ rate: gcra({ limit: 9, period: '1s' }), atOnce: concurrency({ limit: 1 }) })
+      const result = make()
+      const api = clientOf({ limiter, fetch: anything(async () => result), ...options })
+      expect((await api.schedule(() => result)) === result).toBe(true)
+      expect(((await api.fetch('https://api.example.com/')) as object) === result).toBe(true)
+      await pass(100)
+      expect(api.status()).toMatchObject({ queued: 0, running: 0 })
+    }
+  })
 })
 
 describe('attemptTimeout', () => {

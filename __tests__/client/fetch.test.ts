@@ -1,10 +1,12 @@
 /** `OutgoingClient.fetch` against a real HTTP server. */
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 import { OutgoingClient } from '../../ts/client/index.js'
-import { concurrency, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { TestClock } from '../../ts/testing/index.js'
 import { anything } from '../failure.js'
 import { until } from '../servers/until.js'
@@ -258,6 +260,85 @@ test('both signals abort a request: that of fetch, and that of the call', async 
   const both = [AbortSignal.abort('one'), new AbortController().signal] as const
   await expect(api.fetch(url, { signal: both[0] }, { signal: both[1] })).rejects.toMatchObject({ cause: 'one' })
   expect(api.status()).toMatchObject({ queued: 0, running: 0 })
+})
+
+describe('a signal aborts the body of a response', () => {
+  const policies = {
+    gcra: gcra({ limit: 100, period: '1s' }),
+    fixedWindow: fixedWindow({ limit: 100, window: '1s' }),
+    concurrency: concurrency({ limit: 100 }),
+  }
+  const passed: readonly (readonly [string, (api: OutgoingClient, signal: AbortSignal) => Promise<Response>])[] = [
+    ['of fetch', (api, signal) => api.fetch(url, { signal })],
+    ['of the call', (api, signal) => api.fetch(url, {}, { signal })],
+    ['of a request', (api, signal) => api.fetch(new Request(url, { signal }))],
+    ['beside another one', (api, signal) => api.fetch(url, { signal: new AbortController().signal }, { signal })],
+  ]
+
+  beforeEach(() => {
+    answer = (_, res) => void res.write('part')
+  })
+
+  test.each(
+    Object.entries(policies).flatMap(([name, policy]) => {
+      return (['body', 'headers'] as const).flatMap((holdUntil) => {
+        return passed.map(([whose, pass]) => [name, holdUntil, whose, policy, pass] as const)
+      })
+    }),
+  )('under %s, held until %s: the signal %s', async (_, holdUntil, __, policy, pass) => {
+    const api = client({ limiter: new RateLimiter(policy), holdUntil })
+    const controller = new AbortController()
+    const response = await pass(api, controller.signal)
+    const text = response.text()
+    controller.abort(new Error('enough'))
+    await expect(text).rejects.toThrow('enough')
+  })
+
+  test('also of one that was not read for a minute', async () => {
+    const clock = new TestClock()
+    const limiter = new RateLimiter(concurrency({ limit: 1 }), { store: new MemoryStore({ clock }) })
+    answer = (_, res) => void res.write('x'.repeat(200_000))
+    const api = new OutgoingClient({ limiter, clock })
+    const controller = new AbortController()
+    const response = await api.fetch(url, { signal: controller.signal })
+    await until('its permit is free', async () => {
+      await clock.advance('1m')
+      return api.status().running === 0
+    })
+    controller.abort(new Error('enough'))
+    await expect(response.text()).rejects.toThrow('enough')
+  })
+})
+
+test('signals keep no listeners of bodies that were read, and none of calls that were rejected', async () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  const shared = new AbortController()
+  const api = client({ limiter: new RateLimiter(concurrency({ limit: 1 })), holdUntil: 'headers', maxQueued: 1 })
+  const listeners = () => getEventListeners(shared.signal, 'abort').length
+  for (let index = 0; index < 5; index++) {
+    await (await api.fetch(url, { signal: new AbortController().signal }, { signal: shared.signal })).text()
+  }
+  await until('the responses are collected', async () => {
+    collectGarbage()
+    return listeners() === 0
+  })
+  let end: (() => void) | undefined
+  const running = api.schedule(() => new Promise<void>((resolve) => (end = resolve)), { key: 'k' })
+  await until('it runs', async () => end !== undefined)
+  const waiting = api.schedule(() => {}, { key: 'k' })
+  const own = new AbortController()
+  const options = { key: 'k', signal: shared.signal }
+  await expect(api.fetch(url, { signal: own.signal }, options)).rejects.toMatchObject({ code: 'OVERLOADED' })
+  expect(listeners()).toBe(0)
+  own.abort()
+  await expect(api.fetch(url, { signal: own.signal }, options)).rejects.toMatchObject({ code: 'ABORTED' })
+  const wrong = { ...options, key: anything(7n) }
+  end?.()
+  await Promise.all([running, waiting])
+  const another = new AbortController().signal
+  await expect(api.fetch(url, { signal: another }, wrong)).rejects.toMatchObject({ code: 'INVALID_KEY' })
+  expect(listeners()).toBe(0)
 })
 
 test('a signal aborts the request, given as that of fetch or of the call', async () => {

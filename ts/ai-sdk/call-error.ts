@@ -72,5 +72,10 @@ export function undecidedCallError(error: TollgateError): Error {
 
 /** Whether an error is a refusal of this package, perhaps of another middleware. */
 export function isOwnRefusal(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && REFUSAL in error
+  try {
+    return typeof error === 'object' && error !== null && REFUSAL in error
+  } catch {
+    // Its members cannot be read.
+    return false
+  }
 }

@@ -173,9 +173,7 @@ export class ModelHold {
   /** Blocks the key for the time that the provider asks for, so that no process sends calls meanwhile. */
   async #pause(error: unknown): Promise<void> {
     const { limiter, pauses, time, warnings } = this.#options
-    const { statusCode, responseHeaders } = (error ?? {}) as { statusCode?: unknown; responseHeaders?: unknown }
-    const headed = { statusCode, headers: responseHeaders }
-    const { isRefusal, delayMs } = answerOf({ isError: true, error: headed }, time.epochMs())
+    const { isRefusal, delayMs } = answerOf({ isError: true, error }, time.epochMs())
     if (!pauses || !isRefusal) {
       return
     }
@@ -202,8 +200,13 @@ function ignoringErrors(run: () => void): void {
 }
 
 function isAbort(error: unknown): boolean {
-  const { name } = (typeof error === 'object' && error !== null ? error : {}) as { readonly name?: unknown }
-  return name === 'AbortError' || name === 'TimeoutError'
+  try {
+    const { name } = (typeof error === 'object' && error !== null ? error : {}) as { readonly name?: unknown }
+    return name === 'AbortError' || name === 'TimeoutError'
+  } catch {
+    // Its members cannot be read.
+    return false
+  }
 }
 
 /** What a call was charged, as JSON: `providerMetadata.tollgate` of its result. */

@@ -1,9 +1,9 @@
 import type { PermitSignal } from '../api/permit.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
-import { type Answer, type AttemptResult, discard, NO_ANSWER } from './answer.js'
+import { type Answer, type AttemptResult, bodyOf, discard, NO_ANSWER } from './answer.js'
 import { attemptTimeoutError } from './errors.js'
 import type { ScheduledCall } from './scheduled-call.js'
-import { linkSignal } from './signals.js'
+import { linkSignal, linkWithBody } from './signals.js'
 import type { Turn } from './turn.js'
 
 export interface ReadResult {
@@ -71,6 +71,17 @@ export class Attempt {
     const first = await Promise.race([ran, late])
     this.#time.clearTimeout(timer)
     return first
+  }
+
+  /** Lets the caller abort the body of the response, as with the platform's function, also after the attempt. */
+  linkBody(result: AttemptResult): void {
+    const { bodySignals } = this.#call
+    const body = bodySignals.length === 0 ? undefined : bodyOf(result)
+    if (body !== undefined) {
+      for (const signal of bodySignals) {
+        linkWithBody(signal, this.#controller, body)
+      }
+    }
   }
 
   /** Ends the attempt: once its function no longer runs, it calls `onEnd`, which ends its turn. */

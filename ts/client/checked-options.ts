@@ -177,3 +177,12 @@ export function closeTimeoutOf(value: unknown): number | undefined {
   const { timeout } = optionsOf('INVALID_OPTION', 'close', options, ['timeout'])
   return timeout === undefined ? undefined : wholeMillis('timeout', timeout, 0, MAX_MS)
 }
+
+const EVENTS = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
+
+export function eventNameOf<Name>(name: Name): Name {
+  if (!EVENTS.includes(String(name))) {
+    throw invalid('INVALID_OPTION', 'event', `must be one of ${EVENTS.join(', ')}`, name)
+  }
+  return name
+}

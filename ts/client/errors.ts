@@ -8,6 +8,12 @@ export function closedError(attempts: number): TollgateError {
   return new TollgateError('CLOSED', `the client has been closed; ${fate}`, { attempts })
 }
 
+/** The error of a `map` whose source may have further values. The calls of the others have ended. */
+export function closedMapError(values: number): TollgateError {
+  const message = `the client has been closed; map has made the calls of ${values} values, and takes no further value`
+  return new TollgateError('CLOSED', message, { attempts: values })
+}
+
 export function abortedError(signal: AbortSignalLike, attempts: number): TollgateError {
   return new TollgateError('ABORTED', 'the wait has been aborted', { cause: signal.reason, attempts })
 }

@@ -8,10 +8,11 @@ const STATUS_DETAILS = 'grpc-status-details-bin'
 const RETRY_INFO = 'google.rpc.RetryInfo'
 
 interface Metadata {
-  get?(name: string): readonly unknown[]
+  /** A list in `@grpc/grpc-js`; one value in Connect, whose metadata are `Headers`. */
+  get?(name: string): unknown
 }
 
-/** The members of gRPC errors: of `@grpc/grpc-js`, of `google-gax`, and of Google's JSON APIs. */
+/** The members of gRPC errors: of `@grpc/grpc-js`, of `google-gax`, of Connect, and of Google's JSON APIs. */
 interface GrpcError {
   readonly code?: unknown
   readonly status?: unknown
@@ -35,13 +36,24 @@ export function isExhausted(error: unknown): boolean {
   return code === RESOURCE_EXHAUSTED && [metadata, statusDetails, details].some((member) => member !== undefined)
 }
 
-/** The time that a server asks callers to wait, in a `RetryInfo` or in the pushback of gRPC's retries. */
+/**
+ * The time that a server asks callers to wait, in a `RetryInfo` or in the pushback of gRPC's retries. An error whose
+ * members cannot be read names none.
+ */
 export function retryInfoOf(error: unknown): number | undefined {
+  try {
+    return delayOfError(error)
+  } catch {
+    return undefined
+  }
+}
+
+function delayOfError(error: unknown): number | undefined {
   const { metadata, statusDetails, errorDetails, details, error: body, response } = (error ?? {}) as GrpcError
   const [own, theirs] = [body, response?.data?.error].map((of) => (of as GrpcError | null | undefined)?.details)
   for (const list of [statusDetails, errorDetails, details, own, theirs]) {
     for (const detail of Array.isArray(list) ? list : []) {
-      const delayMs = delayOf((detail as { readonly retryDelay?: unknown } | null)?.retryDelay)
+      const delayMs = delayOfDetail((detail ?? {}) as ErrorDetail)
       if (delayMs !== undefined) {
         return delayMs
       }
@@ -50,10 +62,25 @@ export function retryInfoOf(error: unknown): number | undefined {
   if (typeof metadata?.get !== 'function') {
     return undefined
   }
-  const [pushback] = metadata.get('grpc-retry-pushback-ms')
-  const [status] = metadata.get(STATUS_DETAILS)
+  const pushback = firstOf(metadata.get('grpc-retry-pushback-ms'))
+  const status = firstOf(metadata.get(STATUS_DETAILS))
   const inMillis = typeof pushback === 'string' ? boundedDelay(secondsOf(pushback, 1)) : undefined
   return inMillis ?? (status instanceof Uint8Array ? delayInStatus(status) : undefined)
+}
+
+function firstOf(values: unknown): unknown {
+  return Array.isArray(values) ? values[0] : values
+}
+
+/** A `RetryInfo`, or one that Connect has not decoded, with its bytes. */
+interface ErrorDetail {
+  readonly retryDelay?: unknown
+  readonly type?: unknown
+  readonly value?: unknown
+}
+
+function delayOfDetail({ retryDelay, type, value }: ErrorDetail): number | undefined {
+  return type === RETRY_INFO && value instanceof Uint8Array ? delayInRetryInfo(value) : delayOf(retryDelay)
 }
 
 /** A duration of Protocol Buffers: `{ seconds, nanos }`, or its JSON form `'34.07s'`. */
@@ -76,13 +103,17 @@ function delayInStatus(status: Uint8Array): number | undefined {
     const [type] = fieldsOf(detail, 1)
     const [retryInfo] = fieldsOf(detail, 2)
     if (type !== undefined && retryInfo !== undefined && new TextDecoder().decode(type).endsWith(RETRY_INFO)) {
-      const [duration = new Uint8Array()] = fieldsOf(retryInfo, 1)
-      const [seconds = 0] = numbersOf(duration, 1)
-      const [nanos = 0] = numbersOf(duration, 2)
-      return delayOf({ seconds, nanos })
+      return delayInRetryInfo(retryInfo)
     }
   }
   return undefined
+}
+
+function delayInRetryInfo(retryInfo: Uint8Array): number | undefined {
+  const [duration = new Uint8Array()] = fieldsOf(retryInfo, 1)
+  const [seconds = 0] = numbersOf(duration, 1)
+  const [nanos = 0] = numbersOf(duration, 2)
+  return delayOf({ seconds, nanos })
 }
 
 function fieldsOf(bytes: Uint8Array, field: number): Uint8Array[] {

@@ -27,11 +27,12 @@ interface BodyHolder {
  * read already, has ended at once.
  */
 export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHolder): unknown {
-  if (typeof Response !== 'function' || !(value instanceof Response) || value.body === null || value.body.locked) {
+  const parts = partsOf(value)
+  if (parts === undefined) {
     void onEnd(true)
     return value
   }
-  const reader = value.body.getReader()
+  const { reader, headers, properties } = parts
   let stream: ReadableByteStreamController
   let unread: PlatformTimer | undefined
   let hasEnded = false
@@ -89,7 +90,21 @@ export function holdBody(value: unknown, { time, signal, usage, onEnd }: BodyHol
   }
   const body = new ReadableStream(source, { highWaterMark: READ_AHEAD })
   addAbortListener(signal, onAbort)
-  return withPropertiesOf(value, new Response(body, { headers: value.headers }))
+  return withProperties(properties, new Response(body, { headers }))
+}
+
+/** The parts of a response with a body. An object that stands for one, such as a proxy, may throw: it has none. */
+function partsOf(value: unknown) {
+  try {
+    if (!(value instanceof Response) || value.body === null || value.body.locked) {
+      return undefined
+    }
+    const { headers, status, statusText, ok, url, redirected, type } = value
+    const properties = { status, statusText, ok, url, redirected, type }
+    return { headers, properties, reader: value.body.getReader() }
+  } catch {
+    return undefined
+  }
 }
 
 /** A copy of the next chunk with bytes; `undefined` at the end. A byte stream takes the memory of its chunks. */
@@ -106,10 +121,9 @@ async function nextChunk(reader: ReadableStreamDefaultReader<unknown>): Promise<
 }
 
 /** Gives a response and its clones the properties that a constructor cannot set. */
-function withPropertiesOf(original: Response, copy: Response): Response {
-  const { status, statusText, ok, url, redirected, type } = original
-  const clone = () => withPropertiesOf(original, Response.prototype.clone.call(copy))
-  for (const [name, value] of Object.entries({ status, statusText, ok, url, redirected, type, clone })) {
+function withProperties(properties: object, copy: Response): Response {
+  const clone = () => withProperties(properties, Response.prototype.clone.call(copy))
+  for (const [name, value] of Object.entries({ ...properties, clone })) {
     Object.defineProperty(copy, name, { value, configurable: true })
   }
   return copy

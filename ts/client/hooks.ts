@@ -1,4 +1,4 @@
-import { millisOf } from '../input/duration.js'
+import { millisOfText } from '../input/duration.js'
 import { invalid } from '../input/options.js'
 import { type Answer, type AttemptResult, answerOf } from './answer.js'
 import type { ReadResult } from './attempt.js'
@@ -26,11 +26,16 @@ export class Hooks {
   async #withRefusal({ key }: ScheduledCall, result: AttemptResult, answer: Answer): Promise<Answer> {
     try {
       const time = await this.#options.refusalOf?.(result.isError ? result.error : result.value)
-      if (time === undefined) {
+      if (time === undefined || time === null) {
         return answer
       }
-      const delayMs = boundedDelay(millisOf('INVALID_OPTION', 'the result of refusalOf', time)) as number
-      return { ...answer, isRefusal: true, delayMs: Math.max(delayMs, answer.delayMs ?? 0) }
+      const millis: unknown = typeof time === 'string' ? millisOfText(time) : time
+      if (typeof millis !== 'number' || !Number.isFinite(millis)) {
+        const rule = "must be a number of milliseconds, a duration such as '5s', or nothing"
+        throw invalid('INVALID_OPTION', 'the result of refusalOf', rule, time)
+      }
+      // A time that has passed names none.
+      return { ...answer, isRefusal: true, delayMs: boundedDelay(Math.max(millis, answer.delayMs ?? 0)) }
     } catch (error) {
       this.#onError({ key, hook: 'refusalOf', error })
       return answer
@@ -44,10 +49,12 @@ export class Hooks {
       if (decided !== undefined && typeof decided !== 'boolean') {
         throw invalid('INVALID_OPTION', 'the result of shouldRetry', 'must be true, false or undefined', decided)
       }
-      return decided ?? mayRetry(result, answer, isIdempotent)
+      if (decided !== undefined) {
+        return decided
+      }
     } catch (error) {
       this.#onError({ key, hook: 'shouldRetry', error })
-      return mayRetry(result, answer, isIdempotent)
     }
+    return mayRetry(result, answer, isIdempotent)
   }
 }

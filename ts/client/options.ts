@@ -125,14 +125,16 @@ export type ShouldRetry = (failure: unknown, attempt: number) => boolean | undef
 
 /**
  * Finds refusals that the client cannot know, such as an error code in the body of a 200. Returns the time for which
- * all processes pause, as milliseconds or a duration such as `'5s'`, of which at most a day counts; or nothing if this
- * is no refusal. If the headers name a longer time, it counts.
+ * all processes pause, as milliseconds or a duration such as `'5s'`; or `undefined` or `null` if this is no refusal.
+ *
+ * The time may be computed: it is rounded up to whole milliseconds, and at most a day counts. If it is 0 or less, the
+ * call is refused without a time, so the pause is the delay before a retry. If the headers name a longer time, it counts.
  *
  * If it throws, or returns anything else, there is an event `hookError`, and the client reads the answer as usual.
  *
  * @param result - What the function returned or threw. Read the body of a `Response` by a `clone()`.
  */
-export type RefusalOf = (result: unknown) => Duration | undefined | PromiseLike<Duration | undefined>
+export type RefusalOf = (result: unknown) => Duration | null | undefined | PromiseLike<Duration | null | undefined>
 
 /**
  * Turns the usage that a response of `fetch` reports into units, which correct the cost of its request: surplus units
@@ -179,7 +181,7 @@ export interface ScheduleOptions<K = string, T extends string = never, C = numbe
    * for `take` of the limiter.
    */
   readonly cost?: C
-  /** Ends the wait, and is passed on to the running call. */
+  /** Ends the wait, and is passed on to the running call. It also aborts the body of a response of `fetch`. */
   readonly signal?: AbortSignalLike
   /** As for the client. */
   readonly maxWait?: Duration

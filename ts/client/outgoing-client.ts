@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { TollgateError } from '../api/error.js'
-import type { AbortSignalLike } from '../api/wait.js'
 import { nameOfKey } from '../input/key-name.js'
 import { checkCount, functionOf, invalid } from '../input/options.js'
 import { Events } from '../platform/events.js'
@@ -14,6 +13,7 @@ import {
   type CheckedClientOptions,
   clientOptionsOf,
   closeTimeoutOf,
+  eventNameOf,
   scheduleOptionsOf,
 } from './checked-options.js'
 import { DelayedCalls } from './delayed-calls.js'
@@ -23,7 +23,8 @@ import { holdBody } from './held-body.js'
 import { Hooks } from './hooks.js'
 import { KeyQueue } from './key-queue.js'
 import { dropLast, keepLast, settle, settleWithoutTurn } from './last-result.js'
-import { mapCalls } from './map.js'
+import { type MappedCall, mapCalls } from './map.js'
+import { MapWaits } from './map-waits.js'
 import type {
   CallArguments,
   CallOptions,
@@ -39,8 +40,8 @@ import type {
 import { peekRefusalOf } from './refusal.js'
 import { backoffMs } from './retry.js'
 import { RetryBudget } from './retry-budget.js'
-import type { ScheduledCall } from './scheduled-call.js'
-import { eitherSignal } from './signals.js'
+import { type CallKind, FIRST_ATTEMPT, type ScheduledCall } from './scheduled-call.js'
+import { eitherSignal, signalsIn } from './signals.js'
 import { settleTurn, type Turn, turnsOf } from './turn.js'
 import { UsageReader, usedUnits } from './usage.js'
 
@@ -75,8 +76,9 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   readonly #queues = new Map<string, KeyQueue>()
   readonly #delayed: DelayedCalls
   readonly #running = new Set<Attempt>()
-  /** Calls of `map` that wait until fewer calls wait. */
-  #awaitingRoom: (() => void)[] = []
+  readonly #mapWaits = new MapWaits(() => this.#queued < this.#options.maxQueued || this.#isAbandoned)
+  /** Functions that stop the running calls of `map`. */
+  readonly #maps = new Set<() => void>()
   #queued = 0
   #sequence = 0
   #isClosed = false
@@ -108,7 +110,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * limiter. `attempts` of these errors tells whether the function has run.
    *
    * A result or an error is an HTTP answer if it has a `status` or `statusCode`, and `headers`, itself or in its
-   * `response`: those of `fetch`, undici, axios, got and most SDKs have.
+   * `response`: those of `fetch`, undici, axios, got and most SDKs have. An error may have one as its `cause`.
    *
    * @param run - Receives the signal of the call, the number of the attempt, and the decision.
    *
@@ -130,8 +132,9 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * most 64 of its calls wait for their turn at a time, and further ones while `maxQueued` calls wait, so there may be
    * any number of values.
    *
-   * Rejects with the first error. Then it takes no further value, calls that have not started do not start, and the
-   * signals of those that run are aborted.
+   * Rejects with the first error, also with that of the values. Then it takes no further value, calls that have not
+   * started do not start, and the signals of those that run are aborted. After `close` it takes no further value, and
+   * rejects with `CLOSED` when its calls have ended; their number is the error's `attempts`.
    *
    * @param values - Any iterable; an asynchronous one is read as turns come.
    * @param run - Receives the value, its index, and the argument of a scheduled function.
@@ -147,18 +150,26 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   ): Promise<Awaited<R>[]> {
     checkCount(arguments.length, 3, 'map takes values, a function and options')
     functionOf('run', run)
-    return mapCalls<V, Awaited<R>>(values, async (value, index, also, onStart): Promise<Awaited<R>> => {
+    if (this.#isClosed) {
+      throw closedError(0)
+    }
+    const makeCall: MappedCall<V, Awaited<R>> = async (value, index, also, onStart): Promise<Awaited<R>> => {
       const own = typeof options === 'function' ? options(value, index) : options
       const call = scheduleOptionsOf('map', own, { ...this.#options, isIdempotent: false })
-      while (this.#queued >= this.#options.maxQueued && !this.#isClosed) {
-        await new Promise<void>((resolve) => this.#awaitingRoom.push(resolve))
-      }
       const start = (context: RunContext) => {
         onStart()
         return run(value, index, context as RunContext<N>)
       }
-      return (await this.#schedule(start, call, { also })) as Awaited<R>
-    })
+      const signals = signalsIn([call.signal, also])
+      while (this.#mapWaits.isFullFor(signals)) {
+        await this.#mapWaits.wait(signals)
+      }
+      const result = this.#schedule(start, call, { also, isOfMap: true })
+      // A call that is rejected leaves the room to the next one.
+      this.#mapWaits.offer()
+      return (await result) as Awaited<R>
+    }
+    return mapCalls(values, makeCall, this.#maps).finally(() => this.#checkDrained())
   }
 
   /**
@@ -193,7 +204,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * body here.
    *
    * @param input - As for the platform's function.
-   * @param init - As for the platform's function. Its `signal` ends the wait, as the one of `options` does.
+   * @param init - As for the platform's function. Its `signal` also ends the wait, as the one of `options` does.
    */
   async fetch(
     input: Parameters<FetchFunction>[0],
@@ -235,25 +246,20 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     listener: (event: ClientEvents<K, C>[Name]) => void,
   ): () => void {
     checkCount(arguments.length, 2, 'on takes the name of an event and a function')
-    const names = ['start', 'end', 'retry', 'giveUp', 'block', 'charge', 'hookError']
-    if (!names.includes(name)) {
-      throw invalid('INVALID_OPTION', 'event', `must be one of ${names.join(', ')}`, name)
-    }
-    return this.#events.on(name, functionOf('listener', listener))
+    return this.#events.on(eventNameOf(name), functionOf('listener', listener))
   }
 
   /**
-   * Rejects further calls with `CLOSED`, and resolves when all earlier calls and their retries have ended. May be
-   * called again. It does not close the limiter.
+   * Rejects further calls with `CLOSED`, and resolves when all earlier calls and their retries have ended. A running
+   * `map` takes no further value. May be called again. It does not close the limiter.
    *
    * @returns The calls that it did not wait for; without `timeout` there are none.
    */
   async close(options?: CloseOptions): Promise<ClosedCalls> {
     const timeoutMs = closeTimeoutOf(options)
     this.#isClosed = true
-    for (const wake of this.#awaitingRoom.splice(0)) {
-      // It is rejected.
-      wake()
+    for (const stop of [...this.#maps]) {
+      stop()
     }
     if (!this.#isDrained) {
       const { time } = this.#options
@@ -271,7 +277,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   /** A function that ignores its signal does not keep the client open. */
   get #isDrained(): boolean {
-    return this.#queued === 0 && (this.#running.size === 0 || this.#isAbandoned)
+    return this.#queued === 0 && ((this.#running.size === 0 && this.#maps.size === 0) || this.#isAbandoned)
   }
 
   #checkDrained(): void {
@@ -284,6 +290,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   #abandonAll(): void {
     this.#isAbandoned = true
+    this.#notStarted += this.#mapWaits.wakeAll()
     for (const queue of [...this.#queues.values()]) {
       queue.close()
     }
@@ -295,19 +302,15 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     this.#checkDrained()
   }
 
-  /** `also` is a further signal that ends the call. `isRepeatable`: the call can be sent again. Default: `true`. */
-  async #schedule(
-    run: ScheduledCall['run'],
-    checked: CheckedCall,
-    how: { readonly also?: AbortSignalLike | undefined; readonly isRepeatable?: boolean; readonly isFetch?: boolean },
-  ): Promise<unknown> {
-    if (this.#isClosed) {
+  async #schedule(run: ScheduledCall['run'], checked: CheckedCall, how: CallKind): Promise<unknown> {
+    if (how.isOfMap === true ? this.#isAbandoned : this.#isClosed) {
       throw closedError(0)
     }
     const { maxQueued, time, holdsBodies, ageingMs, retries } = this.#options
-    const { signal, unlink } = eitherSignal(checked.signal, how.also)
-    if (signal?.aborted) {
-      throw abortedError(signal, 0)
+    const signals = signalsIn([checked.signal, how.also])
+    const aborted = signals.find((signal) => signal.aborted)
+    if (aborted !== undefined) {
+      throw abortedError(aborted, 0)
     }
     if (this.#queued >= maxQueued) {
       const message = `${maxQueued} calls wait already; raise maxQueued, or make fewer calls`
@@ -316,6 +319,8 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const sequence = this.#sequence++
     const queue = this.#queueOf({ key: checked.key, sequence })
     const now = time.now()
+    // From here on the call ends by `onEnd`, which unlinks its signals.
+    const { signal, unlink } = eitherSignal(checked.signal, how.also)
     return new Promise((resolve, reject) => {
       this.#queued++
       this.#budget.countCall(now)
@@ -325,23 +330,22 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
         // Its turn may come in the context of another call.
         run: inThisContext(run),
         holdsBody: how.isFetch === true && holdsBodies,
+        bodySignals: how.isFetch === true ? signals : [],
         sequence,
         rank: now - checked.priority * ageingMs,
         resolve,
         reject,
         onEnd: unlink,
-        attempt: 1,
+        ...FIRST_ATTEMPT,
         maxRetries: how.isRepeatable === false ? 0 : retries.limit,
         waitsSince: now,
-        pausedMs: 0,
-        last: undefined,
       })
     })
   }
 
   #leaveQueue(): void {
     this.#queued--
-    this.#awaitingRoom.shift()?.()
+    this.#mapWaits.offer()
   }
 
   #enqueue(call: ScheduledCall): void {
@@ -383,7 +387,7 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
   }
 
   async #run(call: ScheduledCall, turn: Turn): Promise<void> {
-    const { time } = this.#options
+    const { time, usageOf } = this.#options
     const { attempt: number, priority } = call
     const key = call.key as K
     const attempt = new Attempt(call, turn, time)
@@ -395,7 +399,6 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
     const isRetried = this.#isRetried(call, ended)
     const isSuccess = !isFailure(ended)
     const { result } = ended
-    const { usageOf } = this.#options
     const usage = isSuccess && !result.isError && usageOf !== undefined ? UsageReader.of(result.value) : undefined
     const end = (isSuccess: boolean) => {
       const { status } = ended.answer
@@ -421,6 +424,9 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
           onEnded()
         })
       })
+    }
+    if (!isRetried) {
+      attempt.linkBody(result)
     }
     const needsBody = turn.signal !== undefined || usage !== undefined
     if (!isRetried && !result.isError && call.holdsBody && needsBody) {
@@ -474,13 +480,12 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
 
   /** Blocks a key for all processes. In this one it pauses at once. */
   async #block(call: ScheduledCall, status: number | undefined, durationMs: number): Promise<void> {
-    const { limiter } = this.#options
     const { key } = call
     this.#queueOf(call).pause(durationMs, call, undefined)
     let applied: ClientEvents['block']['applied'] = false
     let error: TollgateError | undefined
     try {
-      applied = await limiter.block(key, `${durationMs}ms`)
+      applied = await this.#options.limiter.block(key, `${durationMs}ms`)
       if (applied !== false) {
         // An earlier block may end later.
         const { decision, pauseMs } = await this.#peek(key, call)

@@ -21,7 +21,16 @@ export function mayRetry(result: AttemptResult, { status, isRefusal }: Answer, i
   if (status !== undefined) {
     return isIdempotent && TRANSIENT.has(status)
   }
-  return isIdempotent && result.isError && (isTimeout(result.error) || isNetworkError(result.error))
+  return isIdempotent && result.isError && isTransientError(result.error)
+}
+
+/** An error whose members cannot be read is of no known kind. */
+function isTransientError(error: unknown): boolean {
+  try {
+    return isTimeout(error) || isNetworkError(error)
+  } catch {
+    return false
+  }
 }
 
 /** Whether an attempt took too long, by the client's limit or by an `AbortSignal.timeout` of its function. */

@@ -21,7 +21,9 @@ export function headerMapOf(headers: unknown): HeaderMap {
   for (const [name, value] of entriesOf(headers)) {
     const text = textOf(value)
     if (text !== undefined) {
-      map.set(String(name).toLowerCase(), text)
+      const key = String(name).toLowerCase()
+      const before = map.get(key)
+      map.set(key, before === undefined ? text : `${before}, ${text}`)
     }
   }
   return map
@@ -30,6 +32,12 @@ export function headerMapOf(headers: unknown): HeaderMap {
 function entriesOf(headers: unknown): Iterable<readonly [unknown, unknown]> {
   if (typeof headers !== 'object' || headers === null) {
     return []
+  }
+  if (Array.isArray(headers)) {
+    // Pairs; or names and values in turn, as the raw headers of Node.js are.
+    return Array.isArray(headers[0])
+      ? headers
+      : headers.flatMap((name, index) => (index % 2 === 0 ? [[name, headers[index + 1]]] : []))
   }
   // `Headers` of any realm, a `Map`, or the object of a client.
   const { entries } = headers as { readonly entries?: unknown }

@@ -32,7 +32,7 @@ export class UsageReader {
 
   /** `undefined` for a value that is not a response with JSON or with a stream of events. */
   static of(value: unknown): UsageReader | undefined {
-    const type = typeof Response === 'function' && value instanceof Response ? value.headers.get('content-type') : null
+    const type = contentTypeOf(value)
     const [, kind] = /^\s*(text\/event-stream|application\/(?:[\w.-]+\+)?json)\s*(?:;|$)/i.exec(type ?? '') ?? []
     return kind === undefined ? undefined : new UsageReader(/^text/i.test(kind))
   }
@@ -93,6 +93,15 @@ export class UsageReader {
       const found = usageIn(json)
       this.#usage = found === undefined ? this.#usage : { ...this.#usage, ...found }
     }
+  }
+}
+
+/** `null` also for an object that stands for a response and throws, such as a proxy. */
+function contentTypeOf(value: unknown): string | null {
+  try {
+    return value instanceof Response ? value.headers.get('content-type') : null
+  } catch {
+    return null
   }
 }
 

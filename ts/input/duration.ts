@@ -164,7 +164,8 @@ export function microsOf(millis: number): number {
   return Math.round(millis * 1_000)
 }
 
-function millisOfText(text: string): number | undefined {
+/** The milliseconds of a duration such as `'5s'`, also of 0; `undefined` for other texts. */
+export function millisOfText(text: string): number | undefined {
   const [, number, word] = TEXT.exec(text) ?? []
   const unit = word === undefined ? undefined : unitOf(word)
   return unit === undefined ? undefined : Number(number) * MILLIS[unit]

@@ -70,5 +70,9 @@ export function warn(code: WarningCode, message: string): void {
 
 /** The message of an error, or the thrown value as text. */
 export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  try {
+    return error instanceof Error ? error.message : String(error)
+  } catch {
+    return 'an error whose members cannot be read'
+  }
 }

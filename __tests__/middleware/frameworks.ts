@@ -4,13 +4,14 @@ import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Se
 import type { AddressInfo } from 'node:net'
 import 'reflect-metadata'
 import { getRequestListener } from '@hono/node-server'
+import { getConnInfo } from '@hono/node-server/conninfo'
 import { All, Controller, type ExecutionContext, Module, Req, Res } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify'
 import express5 from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import Koa from 'koa'
 import type { Decision } from '../../ts/index.js'
 import * as forExpress from '../../ts/middleware/express.js'
@@ -60,6 +61,8 @@ export interface Framework {
   readonly isHttp2?: boolean
   /** Whether the client's address is the default key. */
   readonly hasAddress: boolean
+  /** Makes a key of the client's address, as the pages show it. Absent if that is the default key. */
+  readonly addressKey?: (context: never) => string
   serve(setup: Setup): Promise<ServedApp>
   /** The request that a protocol above HTTP sends for a path. */
   ask?(ask: Ask): Ask
@@ -156,6 +159,7 @@ const honoOver = (isHttp2: boolean): Framework => ({
   name: isHttp2 ? 'Hono over HTTP/2' : 'Hono',
   isHttp2,
   hasAddress: false,
+  addressKey: (context: Context) => forHono.ipKey(getConnInfo(context).remote.address),
   header: (args, name) => (args[0] as { req: { header(name: string): string | undefined } }).req.header(name),
   serve: async ({ options, route, property = 'rateLimit', path, headers = {}, onRequest }) => {
     const app = new Hono()
@@ -191,9 +195,9 @@ const webOver = (isHttp2: boolean): Framework => ({
         const { status, body } = await route(new URL(request.url).pathname, decision)
         return new Response(body, { status })
       },
-      options as forFetch.FetchRateLimitOptions<string, string, []>,
+      options as forFetch.FetchRateLimitOptions<string, string, [env: unknown]>,
     )
-    const listener = getRequestListener((request) => handler(request))
+    const listener = getRequestListener(handler)
     return listening(isHttp2 ? createHttp2Server(listener) : createServer(listener), path, onRequest)
   },
 })

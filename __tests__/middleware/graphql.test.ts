@@ -1,20 +1,12 @@
-/** `tollgate/graphql` in GraphQL Yoga and Apollo Server, over real HTTP; and the cost of operations. */
+/** `tollgate/graphql` in GraphQL Yoga and Apollo Server, over real HTTP. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ApolloServer } from '@apollo/server'
 import { startStandaloneServer } from '@apollo/server/standalone'
-import {
-  buildSchema,
-  type GraphQLEnumType,
-  GraphQLError,
-  type GraphQLScalarType,
-  type GraphQLSchema,
-  parse,
-} from 'graphql'
+import { buildSchema, GraphQLError, type GraphQLSchema } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, tiers } from '../../ts/index.js'
 import {
-  type ComplexityOptions,
   complexityOf,
   type GraphqlCall,
   type GraphqlRateLimitOptions,
@@ -24,18 +16,6 @@ import {
 import { TestClock } from '../../ts/testing/index.js'
 import { until } from '../servers/until.js'
 import { warningsOf } from './warnings.js'
-
-const SCHEMA = buildSchema(`
-  type Query {
-    me: User, users(first: Int): [User!]!, connection(first: Int): Connection, fail: String
-    latest(first: Int = 1000): [User!]!, constructor: User
-  }
-  type Mutation { rename: User }
-  type Subscription { ticks: Int }
-  type Connection { edges: [Edge!]!, total: Int }
-  type Edge { node: User }
-  type User { id: ID, name: String, friends(first: Int, last: Int): [User!]! }
-`)
 
 const limiterOf = (limit: number) => new RateLimiter(fixedWindow({ limit, window: '1h' }))
 
@@ -284,174 +264,6 @@ describe.each(SERVERS)('%s', (_name, serve) => {
       expect(body.errors?.[0]?.extensions?.code).not.toBe('SERVICE_UNAVAILABLE')
     })
     expect(warnings[0]?.message).toMatch(/was answered with 500: .+ "free", "pro", got "gold"/)
-  })
-})
-
-describe('complexityOf', () => {
-  const cost = (text: string, options?: ComplexityOptions, schema: GraphQLSchema | undefined = SCHEMA) => {
-    return complexityOf({ document: parse(text), schema }, options)
-  }
-
-  test.each([
-    ['{ me { id name } }', 3],
-    ['{ me { id again: id } }', 3],
-    ['{ users { id } }', 1 + 10],
-    ['{ users(first: 3) { id friends(last: 2) { id name } } }', 1 + 3 * (1 + 1 + 2 * 2)],
-    // Many resolvers read 0 as no size.
-    ['{ users(first: 0) { id } }', 1 + 10],
-    // The default in the schema.
-    ['{ latest { id } }', 1 + 1_000],
-    ['{ latest(first: 2) { id } }', 1 + 2],
-    // A list has the size of its parent's argument, once.
-    ['{ connection(first: 50) { total edges { node { id } } } }', 1 + 50 * (1 + 1 + 1 + 1)],
-    ['{ connection { edges { node { id } } } }', 1 + 1 + 10 * (1 + 1)],
-    ['{ __schema { types { name } } }', 1],
-    ['{ me { ...a ... on User { name } } } fragment a on User { id friends { id } }', 1 + (1 + 1 + 10) + 1],
-    ['query($x: Boolean = true) { me @skip(if: $x) { id } users @include(if: false) { id } }', 1],
-    ['query A { me { id } } query B { users { id } }', 2],
-    ['mutation { rename { id } }', 2],
-  ])('%s costs %d', (text, expected) => {
-    expect(cost(text)).toBe(expected)
-  })
-
-  test('options: costs of fields, sizes of lists and the names of arguments', () => {
-    expect(cost('{ me { name } users(first: 2) { name } }', { fields: { name: 5, 'Query.users': 0 } })).toBe(6 + 10)
-    expect(cost('{ users { id } }', { listSize: 100 })).toBe(101)
-    expect(cost('{ users(first: 7) { id } }', { sizeArguments: ['take'] })).toBe(11)
-  })
-
-  test('without a schema only arguments tell sizes', () => {
-    expect(complexityOf({ document: parse('{ users { id } me(first: 4) { id } }') })).toBe(2 + 5)
-  })
-
-  test('variables and the name of the operation are those of the request', () => {
-    const document = parse('query A($n: Int) { users(first: $n) { id } } query B { me { id } }')
-    expect(complexityOf({ document, schema: SCHEMA, operationName: 'A', variables: { n: 30 } })).toBe(31)
-    expect(complexityOf({ document, schema: SCHEMA, operationName: 'A', variables: { n: null } })).toBe(11)
-    expect(complexityOf({ document, schema: SCHEMA, operationName: 'B' })).toBe(2)
-    expect(complexityOf({ document, schema: SCHEMA, operationName: 'absent' })).toBe(1)
-  })
-
-  test('names of properties of all objects are names as all others, and null is no default', () => {
-    expect(cost('{ constructor { id } }')).toBe(2)
-    const named = parse('query ($constructor: Int = 1000) { users(first: $constructor) { id } }')
-    expect(complexityOf({ document: named, schema: SCHEMA, variables: {} })).toBe(1_001)
-    const nullable = parse('query ($n: Int = 2) { users(first: $n) { id } }')
-    expect(complexityOf({ document: nullable, schema: SCHEMA })).toBe(3)
-    expect(complexityOf({ document: nullable, schema: SCHEMA, variables: { n: null } })).toBe(11)
-  })
-
-  describe('sizes of all types', () => {
-    const MOST = Number.MAX_SAFE_INTEGER
-    const typed = buildSchema(`
-      scalar BigInt
-      enum Size { FEW, ALL }
-      input Page { count: Int }
-      type Item { id: ID }
-      type Query {
-        int(first: Int): [Item], float(limit: Float): [Item], id(limit: ID = 30): [Item], text(limit: String): [Item],
-        big(first: BigInt): [Item], size(limit: Size = ALL): [Item], page(limit: Page = { count: 5 }): [Item], list(limit: [Int]): [Item],
-        negative(limit: Int = -1): [Item], truth(last: Boolean): [Item]
-      }
-    `)
-    const big = typed.getType('BigInt') as GraphQLScalarType
-    big.parseValue = (value) => BigInt(value as string)
-    big.parseLiteral = (node) => BigInt((node as { readonly value: string }).value)
-    // The value that its resolvers get.
-    Object.assign((typed.getType('Size') as GraphQLEnumType).getValue('FEW') as object, { value: 3 })
-
-    test.each([
-      ['{ float(limit: 1e6) { id } }', 1e6],
-      ['{ float(limit: 2.5) { id } }', 3],
-      ['{ float(limit: 0.0) { id } }', 10],
-      ['{ float(limit: 1e999) { id } }', MOST],
-      ['{ id(limit: "1000") { id } }', 1_000],
-      ['{ id(limit: 1000) { id } }', 1_000],
-      ['{ id { id } }', 30],
-      ['{ text(limit: " 1e3 ") { id } }', 1_000],
-      ['{ text(limit: "all") { id } }', MOST],
-      ['{ text(limit: "") { id } }', MOST],
-      ['{ text(limit: "100 or so") { id } }', MOST],
-      ['{ big(first: 9007199254740993) { id } }', MOST],
-      ['{ big(first: 12) { id } }', 12],
-      ['{ big(first: "12") { id } }', 12],
-      ['{ int(first: null) { id } }', 10],
-      ['{ int(first: -5) { id } }', MOST],
-      ['{ text(limit: "-5") { id } }', MOST],
-      ['{ size(limit: ALL) { id } }', MOST],
-      ['{ page(limit: { count: 3 }) { id } }', MOST],
-      ['{ list(limit: [1, 2]) { id } }', MOST],
-      ['{ list(limit: 2) { id } }', MOST],
-      ['{ truth(last: true) { id } }', MOST],
-      // Defaults are those of the schema's author.
-      ['{ negative { id } }', 10],
-      ['{ size { id } }', 10],
-      ['{ page { id } }', 10],
-      ['{ size(limit: FEW) { id } }', 3],
-      ['query ($n: Float = 1e4) { float(limit: $n) { id } }', 1e4],
-      ['query ($n: ID = "70") { id(limit: $n) { id } }', 70],
-      // Without a value the argument has its own default.
-      ['query ($n: ID) { id(limit: $n) { id } }', 30],
-      ['query ($n: ID = null) { id(limit: $n) { id } }', 10],
-    ])('%s has %d items', (text, items) => {
-      expect(cost(text, undefined, typed)).toBe(Math.min(MOST, 1 + items))
-    })
-
-    test.each([
-      ['float', 'Float', 'limit', 1e6, 1e6],
-      ['float', 'Float', 'limit', '1e6', 1e6],
-      ['id', 'ID', 'limit', '1000', 1_000],
-      ['id', 'ID', 'limit', 1_000, 1_000],
-      ['big', 'BigInt', 'first', '25', 25],
-      ['big', 'BigInt', 'first', 25, 25],
-      ['text', 'String', 'limit', 'all', MOST],
-      ['int', 'Int', 'first', -1, MOST],
-      ['int', 'Int', 'first', null, 10],
-      ['int', 'Int', 'first', { count: 1 }, MOST],
-      ['list', '[Int]', 'limit', [5], MOST],
-      ['page', 'Page', 'limit', { count: 5 }, MOST],
-    ])('%s with a variable of type %s as %s: %j has %d items', (field, type, argument, n, items) => {
-      const document = parse(`query ($n: ${type}) { ${field}(${argument}: $n) { id } }`)
-      expect(complexityOf({ document, schema: typed, variables: { n } })).toBe(Math.min(MOST, 1 + items))
-    })
-
-    test('without a schema the values are those of the request', () => {
-      const of = (text: string, variables?: { readonly [name: string]: unknown }) => {
-        return complexityOf({ document: parse(text), variables })
-      }
-      expect(of('{ users(limit: 1e6) { id } }')).toBe(1_000_001)
-      expect(of('{ users(limit: "20") { id } }')).toBe(21)
-      expect(of('{ users(limit: ALL) { id } }')).toBe(MOST)
-      expect(of('query ($n: Float = 1e3) { users(limit: $n) { id } }')).toBe(1_001)
-      expect(of('query ($n: BigInt) { users(limit: $n) { id } }', { n: 20n })).toBe(21)
-      expect(of('query ($n: BigInt) { users(limit: $n) { id } }')).toBe(2)
-      expect(of('query ($n: [Int]) { users(limit: $n) { id } }', { n: [1] })).toBe(MOST)
-    })
-  })
-
-  test('hostile documents: fragments that double, cycles, depth and huge sizes', () => {
-    const doubling = Array.from({ length: 500 }, (_, n) => `fragment f${n} on User { ...f${n + 1} ...f${n + 1} }`)
-    // Without a memory of fragments it would take longer than the universe has lasted.
-    expect(cost(`{ me { ...f0 } } ${doubling.join(' ')} fragment f500 on User { id }`)).toBe(Number.MAX_SAFE_INTEGER)
-    expect(cost('{ me { ...a } } fragment a on User { id ...b } fragment b on User { ...a name }')).toBe(3)
-    expect(cost('{ me { ...absent id } }')).toBe(2)
-    const deep = `${'{ friends(first: 1) '.repeat(1_000)}{ id }${' }'.repeat(1_000)}`
-    expect(cost(`{ me ${deep} }`)).toBe(Number.MAX_SAFE_INTEGER)
-    expect(cost(`{ users(first: 1${'0'.repeat(400)}) { id __typename } }`)).toBe(Number.MAX_SAFE_INTEGER)
-    // Only the items count.
-    expect(cost('{ users(first: 1000000) { __typename } }')).toBe(1_000_001)
-    expect(cost('{ users(first: 1000000) { id @skip(if: true) } }')).toBe(1_000_001)
-    expect(cost('{ users(first: 1000000) { ...a } } fragment a on User { __typename }')).toBe(1_000_001)
-    expect(cost('{ me { __typename } }')).toBe(1)
-  })
-
-  test.each([
-    [{ listSize: 0 }, 'complexityOf: listSize must be'],
-    [{ fields: { 'User.name': -1 } }, 'complexityOf: fields["User.name"] must be'],
-    [{ sizeArguments: 'first' }, 'complexityOf: sizeArguments must be an array of names'],
-    [{ maxDepth: 5 }, 'maxDepth'],
-  ])('%j is an error', (options, message) => {
-    expect(() => cost('{ me { id } }', options as never)).toThrow(message)
   })
 })
 

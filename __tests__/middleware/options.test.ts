@@ -45,6 +45,13 @@ describe('an invalid option is an error immediately', () => {
     ['problemDetails', { problemDetails: 'yes' }, 'must be true or false'],
     ['hashLongKeys', { hashLongKeys: 'sha256' }, 'must be true or false'],
     ['message', { message: 5 }, 'must be a string, an object or a function'],
+    [
+      'message',
+      { message: Promise.resolve('no') },
+      'must be a string, an object or a function, got a Promise: await it',
+    ],
+    ['message', { message: new Map([['error', 'no']]) }, 'must be a string, an object or a function, got a Map'],
+    ['message', { message: new Error('no') }, 'must be a string, an object or a function, got an Error'],
     ['headers', { headers: true }, "must be 'draft-11', 'draft-8', 'draft-6', 'legacy', an array of these, or false"],
     ['headers', { headers: [] }, 'must be .* got an array'],
     ['headers', { headers: ['draft-6', undefined] }, 'must be .* got undefined'],
@@ -64,6 +71,10 @@ describe('an invalid option is an error immediately', () => {
     expect(() => withRateLimit(async () => new Response(), options)).toThrow(invalid('withRateLimit', rule))
     await expect(fastify().register(plugin, options)).rejects.toThrow(invalid('rateLimit', rule))
     await expect(appOf(RateLimitModule.forRoot(options))).rejects.toThrow(invalid('RateLimit', rule))
+  })
+
+  test.each([[{}], [[]], [new Date(0)], [Object.assign(new Error('no'), { code: 'NO' })]])('message: %p', (message) => {
+    expect(() => forExpress({ limiter, message })).not.toThrow()
   })
 
   test('a Web handler is a function', () => {

@@ -1,7 +1,7 @@
 /** Requests of the tests over HTTP/1.1 and HTTP/2, which can also be reset. */
 import { type Agent, request } from 'node:http'
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { Framework, ServedApp } from './frameworks.js'
 
@@ -62,6 +62,16 @@ export class Client {
 
   /** Sends requests over HTTP/1.1 on one connection, without waiting for answers. Returns their statuses. */
   async pipeline(asks: readonly Ask[]): Promise<number[]> {
+    return [...(await text(this.#pipelined(asks))).matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))
+  }
+
+  /** Sends requests as `pipeline` does, and returns a function that resets their connection. */
+  sendPipeline(asks: readonly Ask[]): () => void {
+    const socket = this.#pipelined(asks).on('error', () => {})
+    return () => void socket.resetAndDestroy()
+  }
+
+  #pipelined(asks: readonly Ask[]): Socket {
     const { hostname, port } = new URL(this.#url)
     const written = asks.map((plain, index) => {
       const { method = 'GET', path = '/', headers = {} } = this.#framework.ask?.(plain) ?? plain
@@ -71,7 +81,7 @@ export class Client {
     })
     const socket = connectTcp(Number(port), hostname)
     socket.write(written.join(''))
-    return [...(await text(socket)).matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))
+    return socket
   }
 
   close(): void {

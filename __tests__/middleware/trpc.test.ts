@@ -189,6 +189,29 @@ test('refundWhen: the units of a failed call come back', async () => {
   expect(await limiter.peek('ann')).toMatchObject({ used: 1 })
 })
 
+test('a router without createContext: the context of an admitted call has the decision', async () => {
+  const bare = initTRPC.create()
+  const limiter = limiterOf(5)
+  const router = bare.router({
+    used: bare.procedure.use(rateLimit({ limiter, key: () => 'ann' })).query(({ ctx }) => ctx.rateLimit?.used),
+  })
+  for (const [index, context] of [undefined, null, {}].entries()) {
+    expect(await router.createCaller(context as never).used()).toBe(index + 1)
+  }
+  const server = createHTTPServer({ router })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const client = createTRPCClient<typeof router>({ links: [httpLink({ url })] })
+    expect(await client.used.query()).toBe(4)
+  } finally {
+    server.close()
+    server.closeAllConnections()
+    await once(server, 'close')
+  }
+})
+
 test('delay: a call over the limit waits for its turn', async () => {
   const clock = new TestClock()
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store: new MemoryStore({ clock }) })

@@ -11,6 +11,7 @@ import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from './s
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { isStoreFailure } from './shared/store-failure.js'
+import { isWebClientGone, isWebClientReset, webCloseSignal, webDisconnectSignal } from './shared/web-client.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -46,8 +47,9 @@ export type FetchRateLimitOptions<
 
 const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
   name: 'tollgate/fetch',
-  isGone: ({ signal }) => signal?.aborted,
-  signalOf: ({ signal }) => signal,
+  isGone: isWebClientGone,
+  isReset: (_, env) => isWebClientReset(env),
+  signalOf: webCloseSignal,
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
 
@@ -108,7 +110,7 @@ export function withRateLimit<
       requestLimiter,
       outcome,
       args,
-      () => request.signal,
+      () => webDisconnectSignal(request, args[1]),
       async () => {
         response = withHeaders(requestLimiter, outcome, await answer())
         return response.status

@@ -11,6 +11,7 @@ import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from './s
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { CLIENT_GONE, UNAVAILABLE } from './shared/responses.js'
 import { errorForFramework, isStoreFailure } from './shared/store-failure.js'
+import { isWebClientGone, isWebClientReset, webCloseSignal, webDisconnectSignal } from './shared/web-client.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
@@ -40,8 +41,9 @@ export type HonoRateLimitOptions<
 const ADAPTER: FrameworkAdapter<HonoArgs> = {
   name: 'tollgate/hono',
   requestOf: ({ req }) => req.raw,
-  isGone: ({ req }) => req.raw.signal?.aborted,
-  signalOf: ({ req }) => req.raw.signal,
+  isGone: ({ req, env }) => isWebClientGone(req.raw, env),
+  isReset: ({ env }) => isWebClientReset(env),
+  signalOf: ({ req, env }) => webCloseSignal(req.raw, env),
   attach: (property, decision, context) => {
     if (isReplaceable(context.get(property), decision)) {
       context.set(property, decision)
@@ -92,7 +94,7 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit', U
         ? webResponse(await requestLimiter.refusalFor(decision, args))
         : handler(context, next, decision)
     }
-    const signalOf = () => context.req.raw.signal
+    const signalOf = () => webDisconnectSignal(context.req.raw, context.env)
     await runAndRefund(requestLimiter, outcome, args, signalOf, async () => {
       const given = await answer()
       if (given !== undefined) {

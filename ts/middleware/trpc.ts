@@ -120,7 +120,8 @@ export function rateLimit<C, M, O, I, K, N extends string, P extends string = 'r
       return next({ ctx: {} })
     }
     // In shadow mode the decision of an earlier middleware may be a refusal.
-    const earlier = (call.ctx as Record<string, unknown>)[property]
+    // A router may have no context.
+    const earlier = (call.ctx as Record<string, unknown> | undefined)?.[property]
     const result = await next({ ctx: isReplaceable(earlier, decision) ? { [property]: decision } : {} })
     if (requestLimiter.mayRefund) {
       const isAborted = call.signal?.aborted === true

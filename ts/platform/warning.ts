@@ -10,6 +10,8 @@ export type WarningCode =
   | 'TOLLGATE_COUNTED_TWICE'
   /** The units that a request took could not be refunded. */
   | 'TOLLGATE_REFUND_FAILED'
+  /** The context of a GraphQL operation does not show whether its client has disconnected. */
+  | 'TOLLGATE_UNSEEN_CLIENT'
   /** A request gave no valid key or cost. */
   | 'TOLLGATE_INVALID_INPUT'
   /** A request was answered with an error, because its limiter could not decide. */

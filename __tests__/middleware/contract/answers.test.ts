@@ -4,10 +4,10 @@ import { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tiers } fro
 import { TestClock } from '../../../ts/testing/index.js'
 import { FakeClock } from '../../clock.js'
 import { until } from '../../servers/until.js'
-import { type Framework, HTTP2_FRAMEWORKS } from '../frameworks.js'
+import type { Framework } from '../frameworks.js'
 import type { Answer } from '../requests.js'
 import { warningsOf } from '../warnings.js'
-import { contract, endsOf, limiterOf, run } from './contract.js'
+import { contract, endsOf, limiterOf, ONLY_HTTP_1, run } from './contract.js'
 
 const BOB = { 'x-user': 'bob' }
 
@@ -54,8 +54,6 @@ const METHODS = {
   'GraphQL Yoga': 'the method belongs to the protocol',
   'Apollo Server': 'the method belongs to the protocol',
 }
-
-const ONLY_HTTP_1 = Object.fromEntries(HTTP2_FRAMEWORKS.map(({ name }) => [name, 'HTTP/2 has streams']))
 
 contract({
   'each request is counted exactly once; a refused one never reaches the route': {

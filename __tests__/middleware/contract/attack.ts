@@ -78,15 +78,15 @@ export async function attack(framework: Framework, kind: Attack, count: number, 
   const limit = Math.ceil(count / 2)
   const limiter = new RateLimiter(fixedWindow({ limit, window: '1h' }), { store: new MemoryStore() })
   const tally = { decided: 0, routed: 0, refused: 0 }
+  const take = (...args: Parameters<typeof limiter.take>) => {
+    tally.decided++
+    return limiter.take(...args)
+  }
   const served = await framework.serve({
     options: {
-      limiter,
-      ...(framework.hasAddress ? {} : { key: () => '127.0.0.1' }),
       // Called for each request of a client that is still there.
-      cost: () => {
-        tally.decided++
-        return 1
-      },
+      limiter: { policies: limiter.policies, take, refund: limiter.refund.bind(limiter) },
+      ...(framework.hasAddress ? {} : { key: () => '127.0.0.1' }),
       onRefused: () => void tally.refused++,
     },
     route: async () => {

@@ -9,6 +9,9 @@ import { PROTOCOLS } from './protocols.js'
 
 export const ADAPTERS: readonly Framework[] = [...FRAMEWORKS, ...HTTP2_FRAMEWORKS, ...PROTOCOLS]
 
+/** The reason why a behaviour does not apply over HTTP/2. */
+export const ONLY_HTTP_1 = Object.fromEntries(HTTP2_FRAMEWORKS.map(({ name }) => [name, 'HTTP/2 has streams']))
+
 /** A behaviour of adapters. */
 export interface Behaviour {
   /** The reasons why it does not apply to adapters, by the starts of their names. */

@@ -3,6 +3,7 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLArgument,
+  type GraphQLField,
   type GraphQLNamedType,
   type GraphQLOutputType,
   type GraphQLSchema,
@@ -19,7 +20,7 @@ import {
   type ValueNode,
   valueFromAST,
 } from 'graphql'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../../input/options.js'
+import { checkCount, invalid, isPlain, optionsOf, wholeNumber } from '../../input/options.js'
 
 /** An operation whose cost is computed, such as a call of `useRateLimit` or `rateLimitPlugin`. */
 export interface GraphqlOperation {
@@ -35,7 +36,10 @@ export interface GraphqlOperation {
 
 /** The options of {@link complexityOf}. */
 export interface ComplexityOptions {
-  /** Costs other than 1: whole numbers from 0, by the name of the field or, with a schema, by `'Type.field'`. */
+  /**
+   * Costs other than 1: whole numbers from 0, by the name of the field or, with a schema, by `'Type.field'`. The cost of
+   * an interface's field is that of the types which implement it and have no own one.
+   */
   readonly fields?: { readonly [name: string]: number }
   /** The number of items of a list without a size in the request: a whole number from 1. Default: 10. */
   readonly listSize?: number
@@ -57,8 +61,9 @@ const MAX_DEPTH = 200
  * that of an argument `first`, `last` or `limit`. With a schema, the default of such an argument counts, and a list
  * without one has `listSize` items, unless its parent is an object with one, as a connection is to its `edges`. 0 and
  * null are no size. An argument with another value that is no number, or is below 0, makes the cost 2^53 - 1. Sizes
- * within input objects are not seen. All fragments and aliases count. Fields of introspection, and those that `@skip`
- * or `@include` exclude, cost nothing.
+ * within input objects are not seen. The size of a list of lists is that of the outer list; each inner list has
+ * `listSize` items. A field that is selected through an interface costs as in the type where it costs most. All
+ * fragments and aliases count. Fields of introspection, and those that `@skip` or `@include` exclude, cost nothing.
  *
  * The time is linear in the length of the document, also with nested fragments.
  *
@@ -73,18 +78,29 @@ export function complexityOf(operation: GraphqlOperation, options: ComplexityOpt
   const names = ['fields', 'listSize', 'sizeArguments'] as const
   const given = optionsOf('INVALID_OPTION', 'complexityOf', options, names)
   const { fields = {}, listSize = 10, sizeArguments = ['first', 'last', 'limit'] } = given
-  if (!Array.isArray(sizeArguments)) {
+  if (!Array.isArray(sizeArguments) || !sizeArguments.every((name) => typeof name === 'string')) {
     throw invalid('INVALID_OPTION', 'complexityOf: sizeArguments', 'must be an array of names', sizeArguments)
   }
-  for (const [name, cost] of Object.entries(fields as object)) {
-    wholeNumber('INVALID_OPTION', `complexityOf: fields[${JSON.stringify(name)}]`, cost, 0)
-  }
+  const costs = Object.entries(objectOf('fields', 'must be an object of costs by name', fields))
   return new Complexity(operation, {
     // A field may have the name of a property of all objects.
-    fields: new Map(Object.entries(fields as Readonly<Record<string, number>>)),
+    fields: new Map(
+      costs.map(([name, cost]) => {
+        return [name, wholeNumber('INVALID_OPTION', `complexityOf: fields[${JSON.stringify(name)}]`, cost, 0)]
+      }),
+    ),
     listSize: wholeNumber('INVALID_OPTION', 'complexityOf: listSize', listSize),
     sizeArguments,
   }).cost
+}
+
+/** Checks an object of values by name. A `Map` or a promise has no such values, and they would be ignored. */
+function objectOf(name: string, rule: string, value: unknown): { readonly [name: string]: unknown } {
+  if (typeof value === 'object' && value !== null && isPlain(value)) {
+    return value as { readonly [name: string]: unknown }
+  }
+  const advice = value instanceof Map ? 'write Object.fromEntries(map)' : undefined
+  throw invalid('INVALID_OPTION', `complexityOf: ${name}`, rule, value, advice)
 }
 
 /** The type of the parent of a selection. */
@@ -100,6 +116,25 @@ interface CheckedComplexityOptions {
   readonly sizeArguments: readonly string[]
 }
 
+/** An argument that may give the size of a list. */
+interface SizeArgument {
+  readonly name: string
+  readonly definition: GraphQLArgument | undefined
+  /** The size if the argument is not given: the largest default of all types; 0 if none has one. */
+  readonly defaultSize: number
+  /** Whether it has a default in each type. */
+  readonly isAlwaysSized: boolean
+}
+
+/** What the cost of a field needs to know of its type, or of all types that implement the interface. */
+interface FieldCosts {
+  readonly type: GraphQLNamedType | undefined
+  /** The lists around the type: 2 for a list of lists. */
+  readonly listCount: number
+  readonly own: number
+  readonly sizeArguments: readonly SizeArgument[]
+}
+
 class Complexity {
   readonly cost: number
   readonly #options: CheckedComplexityOptions
@@ -107,6 +142,8 @@ class Complexity {
   readonly #fragments = new Map<string, FragmentDefinitionNode>()
   /** The costs of fragments. A fragment costs 0 while it is computed, so that a cycle ends. */
   readonly #fragmentCosts = new Map<string, number>()
+  /** By the type of the parent and the name. An interface may have many types, and an operation many fields. */
+  readonly #fieldCosts = new Map<GraphQLNamedType | undefined, Map<string, FieldCosts>>()
   /** The values of the variables, with their defaults. It has no prototype. */
   #variables: { readonly [name: string]: unknown } = Object.create(null)
   #depth = 0
@@ -177,47 +214,73 @@ class Complexity {
     if (name.startsWith('__')) {
       return 0
     }
-    const { fields, listSize } = this.#options
-    const definition =
-      isObjectType(parentType) || isInterfaceType(parentType) ? parentType.getFields()[name] : undefined
-    const type = definition?.type
-    const size = this.#sizeOf(field, definition?.args ?? [])
-    const items = size ?? (isList(type) && !isSized ? listSize : 1)
-    const own = fields.get(`${parentType?.name}.${name}`) ?? fields.get(name) ?? 1
+    const { type, listCount, own, sizeArguments } = this.#costsOf(parentType, name)
     if (field.selectionSet === undefined) {
       return own
     }
-    const child = { type: type && getNamedType(type), isSized: size !== undefined && !isList(type) }
-    const selected = this.#ofSelections(field.selectionSet, child)
+    const { listSize } = this.#options
+    const usual = listCount > 0 && !isSized ? listSize : 1
+    const sizes = sizeArguments.map((argument) => this.#sizeIn(field, argument))
+    const size = Math.min(MAX_COST, Math.ceil(Math.max(0, ...sizes.map(({ size }) => size))))
+    // A default of some types only: in the others a list, or a list of the object, has the usual size.
+    const least = sizes.some(({ isCertain }) => isCertain) ? 1 : listCount > 0 ? usual : listSize
+    const outer = size === 0 ? usual : Math.max(size, least)
+    const items = Math.min(MAX_COST, outer * listSize ** Math.max(0, listCount - 1))
+    const selected = this.#ofSelections(field.selectionSet, { type, isSized: size > 0 && listCount === 0 })
     // An item exists even if only its `__typename` is selected, or nothing.
     return Math.min(MAX_COST, own + items * (items > 1 ? Math.max(1, selected) : selected))
   }
 
-  /** The size of a list, by an argument or its default in the schema. 0 counts as no size, as for many resolvers. */
-  #sizeOf({ arguments: given = [] }: FieldNode, declared: readonly GraphQLArgument[]): number | undefined {
-    const sizes = this.#options.sizeArguments
-      .map((argument) => {
-        const node = given.find(({ name }) => name.value === argument)?.value
-        return this.#sizeIn(
-          node,
-          declared.find(({ name }) => name === argument),
-        )
-      })
-      .filter((size) => size > 0)
-    return sizes.length === 0 ? undefined : Math.min(MAX_COST, Math.ceil(Math.max(...sizes)))
+  #costsOf(parentType: GraphQLNamedType | undefined, name: string): FieldCosts {
+    const known = this.#fieldCosts.get(parentType) ?? new Map<string, FieldCosts>()
+    this.#fieldCosts.set(parentType, known)
+    const existing = known.get(name)
+    if (existing !== undefined) {
+      return existing
+    }
+    const definition = fieldIn(parentType, name)
+    // The resolver and the defaults are those of an object's type, also if a field is selected through an interface.
+    const types = isInterfaceType(parentType) ? (this.#schema?.getPossibleTypes(parentType) ?? []) : []
+    const costs = types.map((type) => this.#ownCost(type, name))
+    const ofInterface = this.#options.fields.get(`${parentType?.name}.${name}`) ?? 0
+    const made: FieldCosts = {
+      type: definition && getNamedType(definition.type),
+      listCount: definition === undefined ? 0 : listCountOf(definition.type),
+      own: costs.length === 0 ? this.#ownCost(parentType, name) : Math.max(ofInterface, ...costs),
+      sizeArguments: this.#options.sizeArguments.map((argument) => {
+        const inTypes = types.map((type) => argumentIn(fieldIn(type, name), argument))
+        return sizeArgumentOf(argument, argumentIn(definition, argument), inTypes)
+      }),
+    }
+    known.set(name, made)
+    return made
+  }
+
+  /** The cost of a field of a type: its own one, that of an interface, that of its name, or 1. */
+  #ownCost(type: GraphQLNamedType | undefined, name: string): number {
+    const { fields } = this.#options
+    const own = fields.get(`${type?.name}.${name}`)
+    if (own !== undefined) {
+      return own
+    }
+    const interfaces = isObjectType(type) || isInterfaceType(type) ? type.getInterfaces() : []
+    const costs = interfaces.map((type) => fields.get(`${type.name}.${name}`)).filter((cost) => cost !== undefined)
+    return costs.length === 0 ? (fields.get(name) ?? 1) : Math.max(...costs)
   }
 
   /**
-   * The size in an argument. An argument that is no number counts as the largest size, because a resolver may read it
-   * as a size, or as all items. A default in the schema is its author's choice.
+   * The size in an argument, and whether each type has one; 0 counts as no size, as for many resolvers. An argument that
+   * is no number counts as the largest size, because a resolver may read it as a size, or as all items. A default in the
+   * schema is its author's choice.
    */
-  #sizeIn(node: ValueNode | undefined, definition: GraphQLArgument | undefined): number {
-    const value = node && this.#coerced(node, definition)
+  #sizeIn({ arguments: given = [] }: FieldNode, argument: SizeArgument): { size: number; isCertain: boolean } {
+    const node = given.find(({ name }) => name.value === argument.name)?.value
+    const value = node && this.#coerced(node, argument.definition)
     if (value === undefined) {
-      return numberIn(definition?.defaultValue) ?? 0
+      return { size: argument.defaultSize, isCertain: argument.isAlwaysSized }
     }
     const size = value === null ? 0 : (numberIn(value) ?? MAX_COST)
-    return size < 0 ? MAX_COST : size
+    return { size: size < 0 ? MAX_COST : size, isCertain: size !== 0 }
   }
 
   /** The value of an argument for its resolver; `undefined` if it is not given. */
@@ -277,6 +340,34 @@ function numberIn(value: unknown): number | undefined {
   return typeof number === 'number' && !Number.isNaN(number) ? number : undefined
 }
 
-function isList(type: GraphQLOutputType | undefined): boolean {
-  return type !== undefined && isListType(getNullableType(type))
+/** A field of an object or an interface. */
+function fieldIn(type: GraphQLNamedType | undefined, name: string): GraphQLField<unknown, unknown> | undefined {
+  return isObjectType(type) || isInterfaceType(type) ? type.getFields()[name] : undefined
+}
+
+function argumentIn(field: GraphQLField<unknown, unknown> | undefined, name: string): GraphQLArgument | undefined {
+  return field?.args.find((argument) => argument.name === name)
+}
+
+/** @param inTypes - The argument in each type that implements the interface; empty for an object. */
+function sizeArgumentOf(
+  name: string,
+  definition: GraphQLArgument | undefined,
+  inTypes: readonly (GraphQLArgument | undefined)[],
+): SizeArgument {
+  const own = defaultSizeOf(definition)
+  const others = inTypes.map(defaultSizeOf)
+  const isAlwaysSized = others.length === 0 ? own > 0 : others.every((size) => size > 0)
+  return { name, definition, defaultSize: Math.max(own, ...others), isAlwaysSized }
+}
+
+/** The default of an argument as a size; 0 if it is none. */
+function defaultSizeOf(definition: GraphQLArgument | undefined): number {
+  return Math.max(0, numberIn(definition?.defaultValue) ?? 0)
+}
+
+/** The lists around a type: 2 for a list of lists. */
+function listCountOf(type: GraphQLOutputType): number {
+  const inner = getNullableType(type)
+  return isListType(inner) ? 1 + listCountOf(inner.ofType) : 0
 }

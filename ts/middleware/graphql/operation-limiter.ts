@@ -1,12 +1,13 @@
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
+import { Warnings } from '../../platform/warning.js'
 import { attachDecision } from '../shared/attach.js'
-import { closeSignal, isClientGone, type NodeExchange } from '../shared/node-client.js'
 import type { Awaitable, CostRequired, KeyRequired, RateLimitOptions } from '../shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from '../shared/request-limiter.js'
 import { CLIENT_GONE, messageText, type OwnResponse, refusalCodeOf, UNAVAILABLE } from '../shared/responses.js'
 import { isStoreFailure } from '../shared/store-failure.js'
 import { checkAbsent } from '../shared/without-http.js'
 import type { GraphqlOperation } from './complexity.js'
+import { clientIn, isOperationGone, operationSignal } from './operation-client.js'
 
 /** An operation that is about to run. `C` is the context of the server. */
 export interface GraphqlCall<C = unknown> extends GraphqlOperation {
@@ -45,14 +46,8 @@ const ADAPTER: FrameworkAdapter<[call: GraphqlCall]> = {
   name: 'tollgate/graphql',
   // Servers create a context for each operation, also of a batch.
   requestOf: (call) => contextOf(call) ?? call,
-  isGone: (call) => {
-    const { signal, response } = clientOf(call)
-    return signal?.aborted === true || (response !== undefined && isClientGone(response))
-  },
-  signalOf: (call) => {
-    const { signal, response } = clientOf(call)
-    return signal ?? (response === undefined ? new AbortController().signal : closeSignal(response))
-  },
+  isGone: ({ context }) => isOperationGone(clientIn(context)),
+  signalOf: ({ context }) => operationSignal(clientIn(context)),
   attach: (property, decision, call) => {
     const context = contextOf(call)
     if (context !== undefined) {
@@ -65,6 +60,7 @@ export class OperationLimiter {
   readonly #requestLimiter: RequestLimiter<[call: GraphqlCall]>
   readonly #onError: ((error: unknown, call: GraphqlCall) => Awaitable<void>) | undefined
   readonly #headersForm: (headers: ReadonlyMap<string, string>) => unknown
+  readonly #warnings = new Warnings()
 
   /**
    * @param where - The name of the plugin's function, for messages.
@@ -87,13 +83,15 @@ export class OperationLimiter {
         return { error: this.#errorOf('CLIENT_CLOSED_REQUEST', CLIENT_GONE, headers) }
       case 'pass': {
         const { decision } = outcome
-        const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
-          if (decision !== undefined) {
-            const isGone = ADAPTER.isGone(call)
-            await this.#requestLimiter.refundAtEnd(decision, args, isGone, isGone ? undefined : statusOf(errors))
-          }
+        if (decision === undefined || !this.#requestLimiter.mayRefund) {
+          return { error: undefined }
         }
-        return { error: undefined, onEnd: this.#requestLimiter.mayRefund ? onEnd : undefined }
+        this.#checkClient(call)
+        const onEnd = async (errors: readonly GraphQLErrorLike[] | undefined) => {
+          const isGone = ADAPTER.isGone(call)
+          await this.#requestLimiter.refundAtEnd(decision, args, isGone, isGone ? undefined : statusOf(errors))
+        }
+        return { error: undefined, onEnd }
       }
       case 'fail':
         return { error: await this.#failureOf(outcome.error, call) }
@@ -105,6 +103,18 @@ export class OperationLimiter {
         const response = await this.#requestLimiter.refusalFor(decision, args)
         return { error: this.#errorOf(refusalCodeOf(decision), response, headers, { retryAfterMs }) }
       }
+    }
+  }
+
+  /** Warns if `refundWhen` cannot distinguish an operation whose client has disconnected. */
+  #checkClient({ context }: GraphqlCall): void {
+    if (clientIn(context) === undefined) {
+      this.#warnings.once(
+        'TOLLGATE_UNSEEN_CLIENT',
+        `${ADAPTER.name}: refundWhen does not see that a client has disconnected: the context of an operation has no ` +
+          'request and no response\nAdd them to the context: context: async ({ req, res }) => ({ req, res }). Without ' +
+          'them the result of an operation decides alone',
+      )
     }
   }
 
@@ -138,19 +148,6 @@ function statusOf(errors: readonly GraphQLErrorLike[] | undefined): number {
   const [error] = errors ?? []
   const status = error?.extensions?.http?.status
   return error === undefined ? 200 : typeof status === 'number' ? status : 500
-}
-
-/** The client by a context of Yoga, of Mercurius, or of a server whose context has Express's response. */
-function clientOf(call: GraphqlCall): { readonly signal?: AbortSignal | undefined; readonly response?: NodeExchange } {
-  const { request, reply, res } = (contextOf(call) ?? {}) as ServerContext
-  const response = reply?.raw ?? res
-  return { signal: request?.signal, ...(typeof response?.once === 'function' && { response }) }
-}
-
-interface ServerContext {
-  readonly request?: { readonly signal?: AbortSignal }
-  readonly reply?: { readonly raw?: NodeExchange }
-  readonly res?: NodeExchange
 }
 
 function contextOf({ context }: GraphqlCall): object | undefined {

@@ -33,6 +33,15 @@ export interface NodeExchange {
 }
 
 /**
+ * Whether a value is a response of Node.js. A stub of a service on Cloudflare Workers has each property that is read, as
+ * a function.
+ */
+export function isExchange(value: unknown): value is NodeExchange {
+  const { writableEnded, once } = (value ?? {}) as Partial<NodeExchange>
+  return typeof writableEnded === 'boolean' && typeof once === 'function'
+}
+
+/**
  * Whether a request can no longer get an answer: it was answered, or its client has gone. Over HTTP/2 only the stream
  * of the response is closed. A pipelined response does not show it while it has no socket.
  */
@@ -88,6 +97,23 @@ export function closeSignal(response: NodeExchange): AbortSignal {
   return controller.signal
 }
 
+/** A signal that is aborted when the client disconnects, and not by a response that was sent. */
+export function disconnectSignal(response: NodeExchange): AbortSignal {
+  const controller = new AbortController()
+  let isSent = response.writableEnded === true
+  if (!isSent && isClientGone(response)) {
+    controller.abort()
+  } else {
+    onEnd(response, (aborted) => {
+      isSent ||= !aborted
+      if (!isSent) {
+        controller.abort()
+      }
+    })
+  }
+  return controller.signal
+}
+
 /** The signals of connections. All messages of a connection share one signal, and so one listener. */
 const signals = new WeakMap<object, AbortSignal>()
 
@@ -111,7 +137,8 @@ export function connectionSignal(
   return controller.signal
 }
 
-function streamOf({ stream }: NodeExchange): Http2Stream | undefined {
+/** The stream of an exchange over HTTP/2, also of its request. */
+export function streamOf({ stream }: Pick<NodeExchange, 'stream'>): Http2Stream | undefined {
   return typeof (stream as Partial<Http2Stream> | undefined)?.rstCode === 'number' ? (stream as Http2Stream) : undefined
 }
 

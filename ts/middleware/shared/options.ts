@@ -2,7 +2,7 @@ import type { Decision, NotAllowed } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { costsOf, plainUnitsOf } from '../../api/metered-units.js'
 import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
-import { invalid, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
+import { invalid, isPlain, optionalFunction, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
 import { type MeterSet, meterSetOf } from '../../policies/meter.js'
 import { isPolicyLike } from '../../policies/policy.js'
 import { isRate } from '../../policies/window.js'
@@ -434,15 +434,17 @@ function delayMsOf(
 }
 
 function messageOf(option: string, value: unknown): unknown {
-  if (
-    value === undefined ||
-    typeof value === 'string' ||
-    typeof value === 'function' ||
-    (typeof value === 'object' && value !== null)
-  ) {
+  const isObject = typeof value === 'object' && value !== null
+  if (value === undefined || typeof value === 'string' || typeof value === 'function' || (isObject && hasJson(value))) {
     return value
   }
   throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)
+}
+
+/** Whether JSON shows what an object contains. Of a promise, a `Map` or an `Error` it shows `{}`. */
+function hasJson(value: object): boolean {
+  const { toJSON } = value as { readonly toJSON?: unknown }
+  return isPlain(value) || Array.isArray(value) || typeof toJSON === 'function' || Object.keys(value).length > 0
 }
 
 function propertyOf(option: string, value: unknown): string {

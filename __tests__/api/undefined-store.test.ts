@@ -3,7 +3,8 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-const ROOT = JSON.stringify(join(__dirname, '..', '..', 'dist', 'index.js'))
+const ROOT_FOLDER = join(__dirname, '..', '..', 'dist')
+const ROOT = JSON.stringify(join(ROOT_FOLDER, 'index.js'))
 
 /** The warnings that a program prints. */
 async function warned(program: string): Promise<string[]> {
@@ -22,6 +23,16 @@ test('one warning for a process, if other options tell that Redis is meant', asy
     ),
   ])
   expect(await warned(`new RateLimiter(policy, { store: undefined, onStoreFailure: 'allow' })`)).toHaveLength(1)
+})
+
+test('the store of express-rate-limit warns, too', async () => {
+  const program = (options: string) =>
+    `const { TollgateStore } = require(${JSON.stringify(join(ROOT_FOLDER, 'middleware', 'express-rate-limit.js'))}); ` +
+    `new TollgateStore(${options})`
+  const warning = expect.stringContaining('[TOLLGATE_UNDEFINED_STORE]')
+  expect(await warned(program(`{ store: process.env.MISSING, prefix: 'a' }`))).toEqual([warning])
+  expect(await warned(program(`{ prefix: 'a' }`))).toEqual([])
+  expect(await warned(program('{ store: undefined }'))).toEqual([])
 })
 
 test('no warning where the embedded store is meant', async () => {

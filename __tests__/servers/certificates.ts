@@ -17,7 +17,15 @@ export interface CertificateOptions {
   readonly isExpired?: boolean
   /** A client certificate, with this name. */
   readonly client?: string
+  /** The kind of its key. Default: P-256. */
+  readonly keyKind?: keyof typeof KEY_KINDS
 }
+
+const KEY_KINDS = {
+  'P-256': { keyType: 'ec', curve: 'P-256', algorithm: 'sha256' },
+  'P-521': { keyType: 'ec', curve: 'P-521', algorithm: 'sha512' },
+  'RSA 1024': { keyType: 'rsa', keySize: 1024, algorithm: 'sha256' },
+} as const
 
 const DAY_MS = 86_400_000
 
@@ -37,11 +45,13 @@ export class CertificateAuthority {
   }
 
   /** Makes an authority with a new key. */
-  static async make(name = 'tollgate tests'): Promise<CertificateAuthority> {
+  static async make(
+    name = 'tollgate tests',
+    keyKind: CertificateOptions['keyKind'] = 'P-256',
+  ): Promise<CertificateAuthority> {
     const made = await generate([{ name: 'commonName', value: name }], {
       ...validity(false),
-      keyType: 'ec',
-      algorithm: 'sha256',
+      ...KEY_KINDS[keyKind],
       extensions: [
         { name: 'basicConstraints', cA: true, critical: true },
         { name: 'keyUsage', keyCertSign: true, cRLSign: true, critical: true },
@@ -52,12 +62,11 @@ export class CertificateAuthority {
 
   /** Issues a certificate for a new key: for a server, unless a client is named. */
   async issue(options: CertificateOptions = {}): Promise<CertifiedKey> {
-    const { client, hosts = THIS_MACHINE, isExpired = false } = options
+    const { client, hosts = THIS_MACHINE, isExpired = false, keyKind = 'P-256' } = options
     const name = client ?? hosts[0] ?? 'localhost'
     const made = await generate([{ name: 'commonName', value: name }], {
       ...validity(isExpired),
-      keyType: 'ec',
-      algorithm: 'sha256',
+      ...KEY_KINDS[keyKind],
       ca: { key: this.#key, cert: this.certificate },
       extensions: [
         { name: 'basicConstraints', cA: false, critical: true },
@@ -76,11 +85,11 @@ export class CertificateAuthority {
 export async function selfSigned({
   hosts = THIS_MACHINE,
   isExpired = false,
+  keyKind = 'P-256',
 }: CertificateOptions = {}): Promise<CertifiedKey> {
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     ...validity(isExpired),
-    keyType: 'ec',
-    algorithm: 'sha256',
+    ...KEY_KINDS[keyKind],
     extensions: [
       { name: 'basicConstraints', cA: true, critical: true },
       ...(hosts.length === 0 ? [] : [{ name: 'subjectAltName' as const, altNames: alternativeNames(hosts) }]),
@@ -91,6 +100,17 @@ export async function selfSigned({
 
 /** A certificate of X.509 version 1 for `localhost`, signed by its own key. It has no extensions. */
 export function versionOne(): CertifiedKey {
+  return signedByItself('', '')
+}
+
+/** A certificate of version 3 for `localhost`, signed by its own key, with a critical certificatePolicies. */
+export function withCriticalPolicies(): CertifiedKey {
+  // The version 3, and an extension (2.5.29.32) with the policy 1.2.3.4.
+  return signedByItself('a003020102', 'a317301530130603551d200101ff04093007300506032a0304')
+}
+
+/** @param version,extensions - Parts of the certificate, in hexadecimal. */
+function signedByItself(version: string, extensions: string): CertifiedKey {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const element = (tag: number, ...parts: Uint8Array[]) => {
     const content = Buffer.concat(parts)
@@ -105,12 +125,14 @@ export function versionOne(): CertifiedKey {
   const name = sequence(element(0x31, commonName))
   const { notBeforeDate, notAfterDate } = validity(false)
   const content = sequence(
+    Buffer.from(version, 'hex'),
     element(0x02, Buffer.from([1])),
     ecdsaWithSha256,
     name,
     sequence(time(notBeforeDate), time(notAfterDate)),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
+    Buffer.from(extensions, 'hex'),
   )
   const signature = element(0x03, Buffer.from([0]), sign('sha256', content, privateKey))
   const lines = sequence(content, ecdsaWithSha256, signature)

@@ -38,6 +38,11 @@ pub fn set_network(network: impl Fn(&str) -> Connecting + 'static) {
     NETWORK.set(Some(Box::new(network)));
 }
 
+/// Whether this thread has a network, which needs no addresses of names.
+pub(crate) fn has_network() -> bool {
+    NETWORK.with_borrow(Option::is_some)
+}
+
 /// Connects to an address in the network of this thread, if it has one.
 pub(crate) fn connect(address: &str) -> Option<Connecting> {
     NETWORK.with_borrow(|network| network.as_ref().map(|network| network(address)))

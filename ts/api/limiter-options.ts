@@ -46,9 +46,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
   const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver', 'ban', 'blockFor'] as const
   const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names, adviceOnName)
   const { store, prefix, tag, onStoreFailure, local, takeOver = false, ban, blockFor } = given
-  if ('store' in given && store === undefined && (prefix !== undefined || onStoreFailure !== undefined)) {
-    warnings.once('TOLLGATE_UNDEFINED_STORE', UNDEFINED_STORE)
-  }
+  warnOfUndefinedStore(given)
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
     throw invalid('INVALID_OPTION', 'store', rule, store, adviceOnStore(store))
@@ -61,6 +59,14 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     local,
     takesOver: trueOrFalse('INVALID_OPTION', 'takeOver', takeOver),
     ban: banRuleOf(ban, blockFor),
+  }
+}
+
+/** Warns if `store` is given as `undefined` beside an option that only Redis needs. */
+export function warnOfUndefinedStore(given: { readonly [option: string]: unknown }): void {
+  const { store, prefix, onStoreFailure } = given
+  if ('store' in given && store === undefined && (prefix !== undefined || onStoreFailure !== undefined)) {
+    warnings.once('TOLLGATE_UNDEFINED_STORE', UNDEFINED_STORE)
   }
 }
 

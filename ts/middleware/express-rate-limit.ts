@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
+import { warnOfUndefinedStore } from '../api/limiter-options.js'
 import type { RedisRateLimiterOptions } from '../api/rate-limiter.js'
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { MemoryStore } from '../backends/memory/memory-store.js'
@@ -94,6 +95,7 @@ export class TollgateStore {
   constructor(options: TollgateStoreOptions = {}) {
     checkCount(arguments.length, 1, 'TollgateStore takes an object of options')
     const given = optionsOf('INVALID_OPTION', 'TollgateStore', options, ['store', 'prefix'])
+    warnOfUndefinedStore(given)
     const prefix = given.prefix === undefined ? undefined : prefixOf(given.prefix)
     const { store, release } = storeOf(given.store)
     if (store?.address !== undefined && prefix === undefined) {

@@ -3,7 +3,9 @@
  * and never print a password.
  */
 
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { HotKey, HotKeySample } from '../../../ts/cli/redis/hot-keys.js'
@@ -237,4 +239,31 @@ test('a server that does not answer causes an error after --timeout', async () =
   server.thaw()
   expect(result).toMatchObject({ code: 3, stdout: '' })
   expect(result.stderr).toMatch(/^tollgate: .*(in time|does not answer)/)
+})
+
+test('a proxy that ends connections with CLIENT, HELLO or INFO is no obstacle', async () => {
+  await using server = await RedisServer.start()
+  await taken({ url: server.url }, ['user:42'])
+  const proxy = createServer((client) => {
+    const backend = connect(server.port, '127.0.0.1')
+    const end = () => {
+      client.destroy()
+      backend.destroy()
+    }
+    for (const socket of [client, backend]) {
+      socket.on('error', end).on('close', end)
+    }
+    client.on('data', (bytes) => (/\r\n(CLIENT|HELLO|INFO)\r\n/i.test(`${bytes}`) ? end() : backend.write(bytes)))
+    backend.pipe(client)
+  })
+  await once(proxy.listen(0, '127.0.0.1'), 'listening')
+  try {
+    const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const inspection = await runChecked(['inspect', url, '--prefix', 'api', '--key', 'user:42', '--policy', POLICY])
+    expect(inspection).toMatchObject({ code: 0, stdout: expect.stringContaining('used: 3 of 20') })
+    const top = await runChecked(['top', url, '--prefix', 'api'])
+    expect(top).toMatchObject({ code: 0, stdout: expect.stringContaining('user:42') })
+  } finally {
+    proxy.close()
+  }
 })

@@ -4,12 +4,21 @@
  */
 
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createServer } from 'node:tls'
 import { inspect, promisify } from 'node:util'
 import { gcra, RateLimiter, RedisStore, type RedisStoreOptions, type TollgateError } from '../../../ts/index.js'
-import { CertificateAuthority, selfSigned, versionOne } from '../../servers/certificates.js'
+import {
+  CertificateAuthority,
+  type CertifiedKey,
+  selfSigned,
+  versionOne,
+  withCriticalPolicies,
+} from '../../servers/certificates.js'
 import { RedisServer, type RedisServerOptions } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
 import { LATE_MS, type Outcome, outcome, PATIENT_MS } from '../help.js'
@@ -244,6 +253,30 @@ describe('TLS', () => {
         { url: tlsUrl, tls: { ca: old.certificate } },
         /X\.509 v1 certificate: issue one of version 3/,
       )
+    })
+  })
+
+  test('a certificate with a key, a signature or an extension that is not supported is refused with the way out', async () => {
+    const ca = authority.certificate
+    const old = await CertificateAuthority.make('old', 'P-521')
+    const [weak, byOld, odd] = [await selfSigned({ keyKind: 'RSA 1024' }), await old.issue(), withCriticalPolicies()]
+    const cases: [server: CertifiedKey, ca: string, reason: RegExp][] = [
+      [await selfSigned({ keyKind: 'P-521' }), ca, /If its key is P-521, issue a certificate for a key of RSA, P-256/],
+      [weak, weak.certificate, /RSA with less than 2048 bits: issue a certificate/],
+      [byOld, old.certificate, /its authority signs with .* such as P-521 or SHA-1: issue it by/],
+      [odd, ca, /a critical extension .* such as certificatePolicies: issue it without/],
+    ]
+    for (const [{ certificate: cert, key }, ca, reason] of cases) {
+      // OpenSSL accepts short keys only with this level.
+      const server = createServer({ cert, key, ciphers: 'DEFAULT@SECLEVEL=0' }).on('tlsClientError', () => {})
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      await expectRefused({ host: 'localhost', port, tls: { ca } }, reason)
+      server.close()
+    }
+    await served({ tls: { server: byOld } }, async ({ tlsUrl }) => {
+      await expectSameKey([{ url: tlsUrl, tls: { ca: `${old.certificate}\n${byOld.certificate}` } }])
     })
   })
 

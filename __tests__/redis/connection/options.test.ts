@@ -44,7 +44,13 @@ test.each([
   [`redis://h?password=${SECRET}`, 'no query parameter password: use the options username and password'],
   ['redis://h?connect_timeout=5', 'url must have no query parameter connect_timeout: use the option connectTimeout'],
   ['redis://h?socket_timeout=5', 'url must have no query parameter socket_timeout: use the option commandTimeout'],
-  ['redis://h?pool_size=5', 'url must have no query parameter pool_size: leave it out, or use an option'],
+  ['redis://h?pool_size=5', 'url must have no query parameter pool_size: leave it out'],
+  ['redis://h?database=2', 'no query parameter database: use the option database, or the parameter db'],
+  ['rediss://h?rejectUnauthorized=false', 'no query parameter rejectUnauthorized: certificates are always verified'],
+  ['rediss://h?skip_verify=true', 'no query parameter skip_verify: certificates are always verified'],
+  ['redis://h?health_check_interval=30', 'no query parameter health_check_interval: use the option idleCheck'],
+  ['redis://h?max_pending=5', 'no query parameter max_pending: use the option maxPending'],
+  ['rediss://h?servername=a', 'no query parameter servername: use the option tls'],
   [`redis://h?${SECRET}*=1`, 'url must have no such query parameter'],
   [`redis://u:${SECRET}#@localhost`, 'percent-encoded, as encodeURIComponent does: # is %23'],
   [`redis://u:1#${SECRET}@localhost`, 'percent-encoded, as encodeURIComponent does: # is %23'],
@@ -63,7 +69,11 @@ test.each([
   ['redis+unix://', 'url must name a path'],
   ['redis+unix:///', 'url must name a path'],
   ['redis+unix:///a.sock?db=x', 'url must name the database by its number'],
-  [`redis+unix:///a.sock?password=${SECRET}`, 'url must have no query parameters other than db, user, pass'],
+  [`redis+unix:///a.sock?password=${SECRET}`, 'no query parameter password: use the parameters user and pass'],
+  ['unix:///a.sock?database=1', 'no query parameter database: use the option database, or the parameter db'],
+  ['unix:///a.sock?db=1&timeout=5', 'no query parameter timeout: use the option commandTimeout'],
+  ['unix:///a.sock?ssl=true', 'no query parameter ssl: a socket has no TLS: leave it out'],
+  [`unix:///a.sock?${SECRET}*=1`, 'url must have no such query parameter'],
 ])('the URL %p', (url, rule) => {
   expect(failure(url).message).toContain(rule)
   expect(failure({ url }).message).toContain(rule)
@@ -97,6 +107,13 @@ test.each([
   const { address, ...rest } = parseRedisUrl('url', url)
   expect(address).toEqual({ host: new URL(url).hostname.replaceAll(/[[\]]/g, ''), port })
   expect(rest).toEqual({ ...login, ...(tls && { tls }), ...(database === undefined ? {} : { database }) })
+})
+
+test('the URL of a socket with parameters of other clients', () => {
+  expect(parseRedisUrl('url', 'redis+unix:///run/r.sock?db=2&user=u&pass=a%26b&protocol=3&family=0')).toEqual({
+    address: { host: '', port: 0, path: '/run/r.sock' },
+    ...{ username: 'u', password: 'a&b', database: 2 },
+  })
 })
 
 describe('a URL followed by options', () => {

@@ -1,4 +1,5 @@
 /** The accepted clients and options. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { Redis as Upstash } from '@upstash/redis'
 import { GlideClusterClient } from '@valkey/valkey-glide'
 import { Cluster, Redis } from 'ioredis'
@@ -38,6 +39,48 @@ test('a client that resends commands with an unknown outcome is refused', () => 
   for (const client of taken) {
     expect(RedisStore.from(client)).toBeInstanceOf(RedisStore)
   }
+})
+
+// promise: never-sent-again
+test('a client whose reconnectOnError resends commands with an unknown outcome is refused', () => {
+  const options = { lazyConnect: true, autoResendUnfulfilledCommands: false }
+  const isTimeout = ({ message }: Error) => /timed out/.test(message)
+  for (const reconnectOnError of [() => 2 as const, (error: Error) => (isTimeout(error) ? 2 : false)]) {
+    for (const client of [new Redis({ ...options, reconnectOnError }), new Valkey({ ...options, reconnectOnError })]) {
+      expect(failureOf(() => RedisStore.from(client))).toMatchObject({
+        code: 'INVALID_OPTION',
+        message:
+          'client must be made with a reconnectOnError that returns 2 only for READONLY: ' +
+          'otherwise it resends commands with an unknown outcome, which would charge twice',
+      })
+    }
+  }
+  const isReadonly = ({ message }: Error) => message.startsWith('READONLY')
+  const throws = () => {
+    throw new Error('not expected')
+  }
+  // The documented use of ioredis for a failover: a refused write has not run.
+  const harmless = [(error: Error) => (isReadonly(error) ? 2 : false), () => 1 as const, () => true, throws]
+  for (const reconnectOnError of harmless) {
+    expect(RedisStore.from(new Redis({ ...options, reconnectOnError }))).toBeInstanceOf(RedisStore)
+  }
+})
+
+test('no command runs in the async context of a caller: a client would keep the context with its socket', async () => {
+  const context = new AsyncLocalStorage<string>()
+  const seen: unknown[] = []
+  const store = RedisStore.from(async () => {
+    seen.push(context.getStore())
+    throw new Error('ERR not supported')
+  })
+  const limiter = new RateLimiter(policy, { store, prefix: 'context' })
+  await context.run('caller', async () => {
+    for (const call of [() => limiter.peek('a'), () => limiter.ready(), () => limiter.take('a')]) {
+      await call().catch(() => {})
+    }
+  })
+  expect(seen.length).toBeGreaterThan(2)
+  expect(seen.filter((value) => value !== undefined)).toEqual([])
 })
 
 test('a client that renames keys is refused: its limiters would count apart from those of other stores', () => {

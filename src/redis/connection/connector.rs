@@ -2,6 +2,7 @@
 //! Redis handshake.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,9 +11,10 @@ use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::dial;
 use super::reply_bound::{BoundFailure, BoundedReplies};
@@ -98,6 +100,14 @@ pub(crate) enum Handshake {
     Minimal,
 }
 
+/// A place where the server of an address may listen: a name may have several.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) address: &'a Address,
+    /// `None` for a unix socket, and in the simulated network.
+    pub(crate) socket: Option<SocketAddr>,
+}
+
 #[derive(Debug)]
 pub(crate) enum OpenError {
     Closed(String),
@@ -132,12 +142,34 @@ impl From<&str> for OpenError {
 impl Connector {
     /// Opens a session. The error names the address and the reason.
     pub(crate) async fn connect(&self, address: &Address) -> Result<Session, Arc<str>> {
-        self.open(address, Handshake::Full).await.map_err(|why| why.at(address))
+        let opened = self.first_of(address, |target| self.open(target, Handshake::Full)).await;
+        opened.map_err(|why| why.at(address))
+    }
+
+    /// Makes attempts with the targets of an address until one succeeds. The next attempt does not
+    /// wait long for the last one.
+    pub(crate) async fn first_of<'a, T, F: Future<Output = Result<T, OpenError>>>(
+        &self,
+        address: &'a Address,
+        attempt: impl Fn(Target<'a>) -> F,
+    ) -> Result<T, OpenError> {
+        let sockets = match address {
+            #[cfg(feature = "simulation")]
+            _ if crate::redis::simulation::has_network() => vec![None],
+            Address::Tcp(host, port) => {
+                let late = |_| OpenError::from("the addresses of the name did not arrive in time");
+                let resolving = timeout(self.timeout, dial::addresses_of(host, *port));
+                let resolved = resolving.await.map_err(late)?.map_err(text)?;
+                resolved.into_iter().map(Some).collect()
+            }
+            Address::Unix(_) => vec![None],
+        };
+        dial::first_success(sockets, |socket| attempt(Target { address, socket })).await
     }
 
     pub(crate) async fn open(
         &self,
-        address: &Address,
+        target: Target<'_>,
         handshake: Handshake,
     ) -> Result<Session, OpenError> {
         let deadline = Instant::now() + self.timeout;
@@ -149,13 +181,13 @@ impl Connector {
             }
         };
         let settings = self.settings(credentials, handshake);
-        let opening = self.open_session(address, settings);
+        let opening = self.open_session(target, settings);
         timeout_at(deadline, opening).await.unwrap_or_else(|_| Err(NO_ANSWER.into()))
     }
 
     async fn open_session(
         &self,
-        address: &Address,
+        Target { address, socket }: Target<'_>,
         settings: RedisConnectionInfo,
     ) -> Result<Session, OpenError> {
         #[cfg(feature = "simulation")]
@@ -164,8 +196,9 @@ impl Connector {
             return Session::start(stream, None, &settings).await;
         }
         match address {
-            Address::Tcp(host, port) => {
-                let stream = dial::connect(host, *port).await.map_err(text)?;
+            Address::Tcp(host, _) => {
+                let socket = socket.ok_or("the name was not resolved")?;
+                let stream = TcpStream::connect(socket).await.map_err(text)?;
                 stream.set_nodelay(true).map_err(text)?;
                 #[cfg(unix)]
                 let stream = InlineSocket::new(stream).map_err(text)?;

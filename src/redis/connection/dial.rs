@@ -5,14 +5,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 use tokio::time::sleep;
 
 /// The time after which the next address is tried as well (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-pub(crate) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    first_connected(interleaved(lookup_host((host, port)).await?.collect())).await
+/// The addresses of a host, in the order in which they are tried. There is at least one.
+pub(crate) async fn addresses_of(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
+    match addresses.is_empty() {
+        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+        false => Ok(interleaved(addresses)),
+    }
 }
 
 /// Alternates between the address families, and begins with that of the first address: one of the
@@ -31,16 +36,23 @@ fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Tries the addresses in their order. The next attempt begins when the last one has failed, or
-/// after [`ATTEMPT_DELAY`]. The first connection wins.
-async fn first_connected(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+/// after [`ATTEMPT_DELAY`]. The first success wins; otherwise the last failure is returned. An
+/// attempt includes the checks of the server: a server that cannot serve may accept connections.
+pub(crate) async fn first_success<A, T, E, F: Future<Output = Result<T, E>>>(
+    addresses: Vec<A>,
+    attempt: impl Fn(A) -> F,
+) -> Result<T, E>
+where
+    E: From<&'static str>,
+{
+    let mut failure = E::from("there is no address");
     let mut attempts = FuturesUnordered::new();
     let mut addresses = addresses.into_iter().peekable();
     loop {
-        attempts.extend(addresses.next().map(TcpStream::connect));
+        attempts.extend(addresses.next().map(&attempt));
         tokio::select! {
             attempt = attempts.next() => match attempt {
-                Some(Ok(stream)) => return Ok(stream),
+                Some(Ok(success)) => return Ok(success),
                 Some(Err(why)) => failure = why,
                 None => return Err(failure),
             },
@@ -52,14 +64,10 @@ async fn first_connected(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::{TcpListener, TcpSocket};
+    use std::future::{pending, ready};
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-    }
-
-    fn local() -> SocketAddr {
-        "127.0.0.1:0".parse().unwrap()
     }
 
     #[test]
@@ -76,46 +84,30 @@ mod tests {
         assert_eq!(order(&[]), Vec::<String>::new());
     }
 
-    /// Attempts that wait for the first address would fail after minutes.
-    #[cfg(target_os = "linux")]
     #[test]
-    fn an_address_that_does_not_answer_delays_the_next_one_only_briefly() {
-        runtime().block_on(async {
-            // The kernel ignores connections to a listener whose queue is full.
-            let socket = TcpSocket::new_v4().unwrap();
-            socket.bind(local()).unwrap();
-            let full = socket.listen(1).unwrap();
-            let black_hole = full.local_addr().unwrap();
-            let mut queued = Vec::new();
-            loop {
-                let attempt = TcpStream::connect(black_hole);
-                match tokio::time::timeout(Duration::from_millis(300), attempt).await {
-                    Ok(stream) => queued.push(stream.unwrap()),
-                    Err(_) => break,
-                }
+    fn an_attempt_without_a_result_delays_the_next_one_only_briefly() {
+        let attempt = |address| async move {
+            match address {
+                "silent" => pending().await,
+                _ => Ok::<_, &str>(address),
             }
-            let listener = TcpListener::bind(local()).await.unwrap();
-            let healthy = listener.local_addr().unwrap();
-            let connecting = first_connected(vec![black_hole, healthy]);
-            let connected = tokio::time::timeout(Duration::from_secs(30), connecting).await;
-            assert_eq!(connected.unwrap().unwrap().peer_addr().unwrap(), healthy);
-        });
+        };
+        let connecting = async {
+            let first = first_success(vec!["silent", "silent", "healthy"], attempt);
+            tokio::time::timeout(Duration::from_secs(30), first).await
+        };
+        assert_eq!(runtime().block_on(connecting).unwrap(), Ok("healthy"));
     }
 
     #[test]
-    fn an_address_that_refuses_does_not_delay_the_next_one_and_the_last_failure_is_reported() {
+    fn a_failure_starts_the_next_attempt_and_the_last_failure_is_reported() {
+        let attempt = |address: &'static str| {
+            ready(if address == "healthy" { Ok(address) } else { Err(address) })
+        };
         runtime().block_on(async {
-            let closed = TcpListener::bind(local()).await.unwrap();
-            let refusing = closed.local_addr().unwrap();
-            drop(closed);
-            let listener = TcpListener::bind(local()).await.unwrap();
-            let healthy = listener.local_addr().unwrap();
-            let connected = first_connected(vec![refusing, healthy]).await.unwrap();
-            assert_eq!(connected.peer_addr().unwrap(), healthy);
-            let failure = first_connected(vec![refusing, refusing]).await.unwrap_err();
-            assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
-            let failure = first_connected(Vec::new()).await.unwrap_err();
-            assert_eq!(failure.kind(), io::ErrorKind::NotFound);
+            let found = first_success(vec!["a", "b", "healthy", "c"], attempt).await;
+            assert_eq!(found, Ok("healthy"));
+            assert_eq!(first_success(vec!["a", "b"], attempt).await, Err("b"));
         });
     }
 }

@@ -12,7 +12,7 @@ use super::sentinel::SentinelClient;
 use super::tls::Tls;
 use super::traffic::Traffic;
 use crate::redis::connection::connector::{
-    Address, Connector, Handshake, NO_ANSWER, OpenError, Session,
+    Address, Connector, Handshake, NO_ANSWER, OpenError, Session, Target,
 };
 
 /// The server of a connection, and the options for connecting to it.
@@ -160,33 +160,37 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// Opens a session with the first target that passes the checks.
+    async fn open(&mut self, address: &Address) -> Result<CheckedSession, Arc<str>> {
+        let opened = self.connector.first_of(address, |target| self.open_target(target)).await;
+        let opened = opened.map_err(|why| why.at(address))?;
+        *self.handshake = opened.handshake;
+        Ok(opened)
+    }
+
     /// Opens a session. If the server ends it during the full handshake, but accepts the minimal
     /// one, the full one is tried once more: the server may just have started.
-    async fn open(&mut self, address: &Address) -> Result<CheckedSession, Arc<str>> {
-        let opened = match self.open_checked(address, *self.handshake).await {
+    async fn open_target(&self, target: Target<'_>) -> Result<CheckedSession, OpenError> {
+        match self.open_checked(target, *self.handshake).await {
             Err(OpenError::Closed(why)) if *self.handshake == Handshake::Full => {
-                match self.open_checked(address, Handshake::Minimal).await {
+                match self.open_checked(target, Handshake::Minimal).await {
                     Err(_) => Err(OpenError::Closed(why)),
-                    Ok(minimal) => match self.open_checked(address, Handshake::Full).await {
-                        Err(OpenError::Closed(_)) => {
-                            *self.handshake = Handshake::Minimal;
-                            Ok(minimal)
-                        }
+                    Ok(minimal) => match self.open_checked(target, Handshake::Full).await {
+                        Err(OpenError::Closed(_)) => Ok(minimal),
                         full => full,
                     },
                 }
             }
             opened => opened,
-        };
-        opened.map_err(|why| why.at(address))
+        }
     }
 
     async fn open_checked(
         &self,
-        address: &Address,
+        target: Target<'_>,
         handshake: Handshake,
     ) -> Result<CheckedSession, OpenError> {
-        let session = self.connector.open(address, handshake).await?;
+        let session = self.connector.open(target, handshake).await?;
         let connection = &session.handle.connection;
         let checks = async {
             let version = match check_health(connection.clone(), handshake, self.key).await {
@@ -207,7 +211,7 @@ impl Attempt<'_> {
         };
         let late = |_| OpenError::from(NO_ANSWER);
         let (version, warning) = timeout(self.connector.timeout, checks).await.map_err(late)??;
-        let info = Arc::new(ServerInfo { address: address.to_string(), version });
+        let info = Arc::new(ServerInfo { address: target.address.to_string(), version });
         Ok(CheckedSession { session, handshake, info, warnings: warning.into_iter().collect() })
     }
 
@@ -223,5 +227,72 @@ impl Attempt<'_> {
             from_redis_value(timeout(self.connector.timeout, asking).await.ok()?.ok()?).ok()?;
         let masters = info.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim();
         (masters.parse::<u32>().ok()? > 1).then_some(StoreWarning::ClusterNode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpListener;
+
+    use crate::redis::connection::connector::{Credentials, CredentialsSource};
+    use crate::redis::connection::dial::first_success;
+
+    /// A server that answers commands by their names, and ends a session without an answer.
+    async fn server(answer: impl AsyncFn(&str) -> Option<&'static str> + 'static) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::task::spawn_local(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let (reader, mut writer) = socket.split();
+                let (mut lines, mut line_of_command) = (BufReader::new(reader).lines(), 0);
+                while let Ok(Some(line)) = lines.next_line().await {
+                    line_of_command = if line.starts_with('*') { 0 } else { line_of_command + 1 };
+                    if line_of_command == 2 {
+                        let Some(reply) = answer(&line).await else { break };
+                        writer.write_all(format!("{reply}\r\n").as_bytes()).await.unwrap();
+                    }
+                }
+            }
+        });
+        address
+    }
+
+    /// The role is that of a reply to HELLO.
+    async fn redis(role: &'static str) -> SocketAddr {
+        server(async move |command| Some(if command == "HELLO" { role } else { "+OK" })).await
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_does_not_keep_the_store_from_the_next_address() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        tasks.block_on(&runtime, async {
+            let timeout = Duration::from_secs(30);
+            let healthy = redis("*2\r\n+role\r\n+master").await;
+            let unfit = [
+                ("silent", server(async |_| std::future::pending().await).await),
+                ("closes", server(async |_| None).await),
+                ("replica", redis("*2\r\n+role\r\n+replica").await),
+                ("loading", server(async |_| Some("-LOADING Redis is loading")).await),
+            ];
+            let address = Address::Tcp("redis.test".into(), 6379);
+            let credentials = CredentialsSource::Fixed(Credentials::default());
+            let connector = Connector { credentials, tls: None, database: 0, timeout };
+            for (kind, first) in unfit {
+                let (handshake, needs_master) = (&mut Handshake::Full, true);
+                let attempt = Attempt { connector: &connector, handshake, needs_master, key: None };
+                let opening = first_success(vec![first, healthy], |socket| {
+                    attempt.open_target(Target { address: &address, socket: Some(socket) })
+                });
+                // Half of the timeout of an attempt.
+                let opened = tokio::time::timeout(timeout / 2, opening).await;
+                assert!(opened.is_ok_and(|opened| opened.is_ok()), "{kind}");
+            }
+        });
     }
 }

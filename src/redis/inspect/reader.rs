@@ -1,9 +1,10 @@
 //! Reads keys in Redis without writing, for the command line.
 //!
-//! An inspector has its own connections, session as a store opens them, and sends one request at a
+//! An inspector has its own connections, opened as a store opens them, and sends one request at a
 //! time. It finds keys with `SCAN`, on each master of a cluster. It never sends a command that
 //! blocks the server for long, or that writes.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 use crate::redis::batch::policy_registry::policy_registry_key;
 use crate::redis::cluster::{ClusterAddresses, SlotMap};
 use crate::redis::codec::KeySummary;
-use crate::redis::connection::{Address, Connector, Endpoint, NatMap, Session};
+use crate::redis::connection::{Address, CheckedSession, Connector, Endpoint, Handshake, NatMap};
 use crate::redis::inspect::key_query::{KeyQuery, KeyReport, bytes};
 use crate::redis::inspect::{HoldSummary, StoredName};
 use crate::redis::slot::slot_of;
@@ -30,7 +31,7 @@ pub struct Inspector {
     target: InspectTarget,
     access: Connector,
     nat_map: NatMap,
-    connections: HashMap<Address, Session>,
+    connections: HashMap<Address, CheckedSession>,
     map: Option<SlotMap>,
 }
 
@@ -101,7 +102,7 @@ impl Inspector {
                 let connected = route.connect(None).await?;
                 let address =
                     route.last_address().cloned().ok_or("no sentinel knows the master")?;
-                self.connections.insert(address.clone(), connected.session);
+                self.connections.insert(address.clone(), connected);
                 self.target = InspectTarget::Server(address.clone());
                 Ok((vec![address], false))
             }
@@ -316,6 +317,10 @@ impl Inspector {
     }
 
     async fn is_of_cluster(&mut self, address: &Address) -> Result<bool, Arc<str>> {
+        // A proxy that ends a session with HELLO does not show whether there is a cluster.
+        if self.opened(address).await?.handshake == Handshake::Minimal {
+            return Ok(false);
+        }
         let replies = self.query(address, redis::pipe().cmd("HELLO")).await?;
         let Some(Value::Array(words)) = replies.first() else {
             let why = error_text(&replies[0], "its reply to HELLO is invalid");
@@ -327,19 +332,28 @@ impl Inspector {
         }))
     }
 
+    /// The open connection to a server, or a new one. A replica will do, too.
+    async fn opened(&mut self, address: &Address) -> Result<&mut CheckedSession, Arc<str>> {
+        match self.connections.entry(address.clone()) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(place) => {
+                let reachable = self.nat_map.reachable(address).clone();
+                let mut endpoint = Endpoint::node(reachable, self.access.clone(), true);
+                Ok(place.insert(endpoint.connect(None).await?))
+            }
+        }
+    }
+
     /// Sends commands to a server over an open or new connection. Errors name the server.
     async fn query(
         &mut self,
         address: &Address,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, Arc<str>> {
-        if !self.connections.contains_key(address) {
-            let session = self.access.connect(self.nat_map.reachable(address)).await?;
-            self.connections.insert(address.clone(), session);
-        }
-        let Some(session) = self.connections.get_mut(address) else { return Ok(Vec::new()) };
-        let sent = session.handle.connection.send_packed_commands(pipeline, 0, pipeline.len());
-        match timeout(self.access.timeout, sent).await {
+        let limit = self.access.timeout;
+        let connection = &mut self.opened(address).await?.session.handle.connection;
+        let sent = connection.send_packed_commands(pipeline, 0, pipeline.len());
+        match timeout(limit, sent).await {
             Ok(Ok(values)) if values.len() == pipeline.len() => Ok(values),
             Ok(Ok(_)) => Err(error_at(address, INVALID_REPLY)),
             Ok(Err(error)) => {

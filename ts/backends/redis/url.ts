@@ -28,15 +28,28 @@ const HARMLESS: Readonly<Record<string, RegExp>> = {
 
 /** Advice on parameters of other clients, by their names. */
 const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
-  [/^ssl_cert_reqs$/i, 'certificates are always verified: trust one with the option tls: { ca }'],
+  [
+    /cert_reqs|reject_?unauthorized|verif|insecure|check_hostname/i,
+    'certificates are always verified: trust one with the option tls: { ca }',
+  ],
   [/^(tls|ssl|use_?ssl)$/i, 'write rediss://'],
-  [/^(tls|ssl|sni|ca)/i, 'use the option tls'],
+  [/^(tls|ssl|sni|ca|cert|server_?name|key(_?file)?$)/i, 'use the option tls'],
   [/^(user|username|pass|password|auth)$/i, 'use the options username and password'],
+  [/^(database|db_?(name|number|index))$/i, 'use the option database, or the parameter db'],
   [/^(connect|dial)/i, 'use the option connectTimeout'],
+  [/idle_?check|health_?check|ping_?interval/i, 'use the option idleCheck'],
   [/timeout/i, 'use the option commandTimeout'],
+  [/max_?pending|queue/i, 'use the option maxPending'],
   [/sentinel|master/i, 'use the option sentinel'],
   [/cluster/i, 'use the option cluster'],
   [/prefix/i, 'use the option prefix of the limiter'],
+]
+
+/** Advice on parameters of a socket's URL. */
+const SOCKET_INSTEAD: typeof INSTEAD = [
+  [/^(tls|ssl|use_?ssl|sni)/i, 'a socket has no TLS: leave it out'],
+  [/^(username|password|auth)$/i, 'use the parameters user and pass'],
+  ...INSTEAD,
 ]
 
 /** A character of a password, before the last @, that ends the part of a URL in which passwords are. */
@@ -94,37 +107,35 @@ function tcp(url: URL, urlError: UrlErrorFactory): RedisLocation {
   }
 }
 
-/** Checks the query of a server's URL, and returns the database that it names. */
-function databaseOfQuery(query: URLSearchParams, urlError: UrlErrorFactory): string | undefined {
+/** Checks the query of a URL, and returns the database that it names. */
+function databaseOfQuery(
+  query: URLSearchParams,
+  urlError: UrlErrorFactory,
+  known: readonly string[] = ['db'],
+  advice = INSTEAD,
+): string | undefined {
   for (const [name, value] of query) {
-    if (name === 'db' || HARMLESS[name]?.test(value)) {
+    if (known.includes(name) || HARMLESS[name]?.test(value)) {
       continue
     }
     // A longer name may be a part of a password.
     const shown = /^[A-Za-z][\w-]{0,31}$/.test(name) ? `query parameter ${name}` : 'such query parameter'
-    const instead = INSTEAD.find(([pattern]) => pattern.test(name))?.[1] ?? 'leave it out, or use an option'
+    const instead = advice.find(([pattern]) => pattern.test(name))?.[1] ?? 'leave it out'
     throw urlError(`must have no ${shown}: ${instead}`)
   }
   return query.get('db') ?? undefined
 }
 
-/** The query parameters of a socket's URL, as in other clients. */
-const SOCKET_QUERY_NAMES = ['db', 'user', 'pass']
-
+/** The parameters of the query are those of other clients. */
 function unix(url: URL, urlError: UrlErrorFactory): RedisLocation {
   if (url.host !== '' || url.pathname.length < 2) {
     throw urlError('must name a path: redis+unix:///path/to/socket')
   }
-  for (const name of url.searchParams.keys()) {
-    if (!SOCKET_QUERY_NAMES.includes(name)) {
-      throw urlError(`must have no query parameters other than ${SOCKET_QUERY_NAMES.join(', ')}`)
-    }
-  }
-  const database = url.searchParams.get('db')
+  const database = databaseOfQuery(url.searchParams, urlError, ['db', 'user', 'pass'], SOCKET_INSTEAD)
   return {
     address: { host: '', port: 0, path: decoded(url.pathname, urlError) },
     ...login(url.searchParams.get('user') ?? '', url.searchParams.get('pass') ?? '', (rule) => urlError(rule), false),
-    ...(database === null ? {} : { database: databaseOf(database, urlError) }),
+    ...(database === undefined ? {} : { database: databaseOf(database, urlError) }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { TollgateError } from '../../api/error.js'
 import { invalid } from '../../input/options.js'
+import { inRootContext } from '../../platform/root-context.js'
 
 /**
  * Runs a command, such as `['EVALSHA', …]`, and resolves with Redis's reply. Commands must reach
@@ -8,7 +9,10 @@ import { invalid } from '../../input/options.js'
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
-/** An `ioredis` or `iovalkey` client, made with `autoResendUnfulfilledCommands: false` and without `keyPrefix`. */
+/**
+ * An `ioredis` or `iovalkey` client, made with `autoResendUnfulfilledCommands: false` and without `keyPrefix`. Its
+ * `reconnectOnError` may return 2 only for errors such as READONLY, after which nothing has run.
+ */
 export interface IoredisClient {
   /** Runs a command. */
   call(command: string, ...args: string[]): Promise<unknown>
@@ -52,7 +56,11 @@ interface ClientProperties {
   readonly evalsha?: unknown
   /** Of ioredis and iovalkey. */
   readonly isCluster?: unknown
-  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown; readonly keyPrefix?: unknown }
+  readonly options?: {
+    readonly autoResendUnfulfilledCommands?: unknown
+    readonly keyPrefix?: unknown
+    readonly reconnectOnError?: unknown
+  }
   /** Of clusters of node-redis. */
   readonly masters?: unknown
   /** Of pools of node-redis. */
@@ -73,6 +81,16 @@ const STORE_INSTEAD = "use the RedisStore of 'tollgate'"
 
 /** The script runner for a client. @throws {TollgateError} `INVALID_OPTION` */
 export function scriptRunnerOf(client: unknown): ScriptRunner {
+  const { keepsOrder, eval: evaluate, evalsha } = runnerOf(client)
+  // A client that connects on its first command keeps the context of that call with its socket.
+  return {
+    keepsOrder,
+    eval: (...command) => inRootContext(() => evaluate(...command)),
+    evalsha: (...command) => inRootContext(() => evalsha(...command)),
+  }
+}
+
+function runnerOf(client: unknown): ScriptRunner {
   if (typeof client === 'function') {
     return commandRunner((command) => (client as RunCommand)(command))
   }
@@ -107,9 +125,12 @@ function refuseUnsupported(client: ClientProperties): void {
   if (client.getSentinelNode !== undefined) {
     throw refused(`one for a single server, because node-redis resends commands by Sentinel: ${STORE_INSTEAD}`)
   }
-  const { autoResendUnfulfilledCommands, keyPrefix } = client.options ?? {}
+  const { autoResendUnfulfilledCommands, keyPrefix, reconnectOnError } = client.options ?? {}
   if (autoResendUnfulfilledCommands === true) {
     throw refused(`made with autoResendUnfulfilledCommands: false: ${RESENDS}`)
+  }
+  if (UNKNOWN_OUTCOMES.some((message) => isResentAfter(reconnectOnError, message))) {
+    throw refused(`made with a reconnectOnError that returns 2 only for READONLY: ${RESENDS}`)
   }
   if (Number(client.client?.retry?.attempts ?? 0) > 0) {
     throw refused(`made with retry: { retries: 0 }: ${RESENDS}`)
@@ -118,6 +139,18 @@ function refuseUnsupported(client: ClientProperties): void {
     const why =
       'it renames the keys, and processes without it would count apart: begin the prefix of the limiter with it'
     throw refused(`made without keyPrefix: ${why}`)
+  }
+}
+
+/** Errors of proxies (twemproxy, Envoy) after which a script may have run. READONLY proves that nothing has run. */
+const UNKNOWN_OUTCOMES = ['ERR Connection timed out', 'upstream failure']
+
+/** Whether ioredis would send a command again after this error. */
+function isResentAfter(reconnectOnError: unknown, message: string): boolean {
+  try {
+    return typeof reconnectOnError === 'function' && reconnectOnError(new Error(message)) === 2
+  } catch {
+    return false
   }
 }
 

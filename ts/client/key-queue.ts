@@ -3,7 +3,7 @@ import type { PermitSignal } from '../api/permit.js'
 import type { AbortSignalLike } from '../api/wait.js'
 import type { PlatformTimer, WaitingTime } from '../platform/waiting-time.js'
 import { abortedError, closedError, limiterError, tooLongError } from './errors.js'
-import type { PeekRefusal, Refusal } from './refusal.js'
+import type { PeekRefusal, TurnRefusal } from './refusal.js'
 import { deadlineOf, type ScheduledCall } from './scheduled-call.js'
 import type { AskForTurn, Turn } from './turn.js'
 import { nameOfNeed, type TurnNeed } from './turn-need.js'
@@ -284,7 +284,7 @@ export class KeyQueue {
     this.#client.start(next, turn)
   }
 
-  #onRefusal(call: ScheduledCall, need: TurnNeed, { decision, pauseMs }: Refusal): void {
+  #onRefusal(call: ScheduledCall, need: TurnNeed, { decision, pauseMs }: TurnRefusal): void {
     const millis = Math.max(pauseMs, MIN_PAUSE_MS)
     if (decision.status === 'impossible' || this.#client.time.now() + millis > deadlineOf(call)) {
       this.#giveUp(call, tooLongError(call, decision))

@@ -4,20 +4,20 @@ import type { ClientLimiter } from './options.js'
 import { type TurnCost, type TurnNeed, turnOptions } from './turn-need.js'
 
 /** A turn that the limiter does not give now. */
-export interface Refusal {
+export interface TurnRefusal {
   readonly decision: Decision
   /** The milliseconds until no block and no rate refuses it. `acquire` waits for permits, so they count as free. */
   readonly pauseMs: number
 }
 
 /** Asks whether, and for how long, the calls of a key have to pause. */
-export type PeekRefusal = (key: unknown, need: TurnNeed) => Promise<Refusal>
+export type PeekRefusal = (key: unknown, need: TurnNeed) => Promise<TurnRefusal>
 
 interface Named {
   readonly [name: string]: Policy
 }
 
-export function refusalOf(decision: Decision): Refusal {
+export function refusalOf(decision: Decision): TurnRefusal {
   return { decision, pauseMs: decision.retryAfterMs ?? 0 }
 }
 

@@ -8,7 +8,7 @@ import { type Duration, MAX_WAIT_MS } from '../input/duration.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
-import { type PeekRefusal, peekRefusalOf, type Refusal, refusalOf } from './refusal.js'
+import { type PeekRefusal, peekRefusalOf, refusalOf, type TurnRefusal } from './refusal.js'
 import { type TurnCost, type TurnNeed, turnOptions } from './turn-need.js'
 
 /** The right of one call to start. */
@@ -31,7 +31,7 @@ export interface TurnRequest extends TurnNeed {
 }
 
 /** Asks a limiter for a turn. */
-export type AskForTurn = (request: TurnRequest) => Promise<Turn | Refusal>
+export type AskForTurn = (request: TurnRequest) => Promise<Turn | TurnRefusal>
 
 /** A turn that comes later than this after its request has waited. */
 const DELAYED_MS = 20

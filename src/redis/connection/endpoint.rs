@@ -120,7 +120,7 @@ impl Endpoint {
             }
             Discovery::Sentinel(sentinels, last) => {
                 let mut why = "no sentinel knows the master".into();
-                for address in sentinels.masters().await? {
+                for address in sentinels.masters(last.as_ref()).await? {
                     let opened = tokio::select! {
                         opened = attempt.open(&address) => opened,
                         // A master that does not answer may be replaced during the attempt.

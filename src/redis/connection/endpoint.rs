@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use redis::from_redis_value;
 use tokio::time::timeout;
 
 use super::health::{HealthCheck, ServerInfo, StoreWarning, check_configuration, check_health};
@@ -99,16 +98,12 @@ impl Endpoint {
 
     /// Opens a session that passes [`check_health`], with this key if there is one.
     pub(crate) async fn connect(&mut self, key: Option<&[u8]>) -> Result<CheckedSession, Arc<str>> {
-        let needs_master = self.needs_master();
+        let (needs_master, is_single) =
+            (self.needs_master(), matches!(self.discovery, Discovery::Fixed(_)));
         let Self { connector, discovery, handshake } = self;
-        let mut attempt = Attempt { connector, handshake, needs_master, key };
+        let mut attempt = Attempt { connector, handshake, needs_master, is_single, key };
         match discovery {
-            Discovery::Fixed(address) => {
-                let mut opened = attempt.open(address).await?;
-                let warning = attempt.warn_of_cluster(&mut opened).await;
-                opened.warnings.extend(warning);
-                Ok(opened)
-            }
+            Discovery::Fixed(address) => attempt.open(address).await,
             Discovery::Node(address, alternative) => {
                 match (attempt.open(address).await, alternative) {
                     (Err(why), Some(alternative)) => {
@@ -156,6 +151,7 @@ struct Attempt<'a> {
     connector: &'a Connector,
     handshake: &'a mut Handshake,
     needs_master: bool,
+    is_single: bool,
     key: Option<&'a [u8]>,
 }
 
@@ -166,7 +162,8 @@ impl Attempt<'_> {
         let opened = match self.open_checked(address, *self.handshake).await {
             Err(OpenError::Closed(why)) if *self.handshake == Handshake::Full => {
                 match self.open_checked(address, Handshake::Minimal).await {
-                    Err(_) => Err(OpenError::Closed(why)),
+                    Err(OpenError::Closed(_)) => Err(OpenError::Closed(why)),
+                    Err(said) => Err(said),
                     Ok(minimal) => match self.open_checked(address, Handshake::Full).await {
                         Err(OpenError::Closed(_)) => {
                             *self.handshake = Handshake::Minimal;
@@ -191,37 +188,23 @@ impl Attempt<'_> {
         let checks = async {
             let version = match check_health(connection.clone(), handshake, self.key).await {
                 HealthCheck::Healthy(version) => version.unwrap_or_default(),
-                HealthCheck::Broken(why) => return Err(OpenError::Closed(why.to_string())),
+                HealthCheck::Broken(why) => return Err(session.handle.open_error(&why)),
                 unhealthy => match unhealthy.objection(self.needs_master) {
                     Some(why) => return Err(OpenError::Other(why.to_string())),
                     None => String::new(),
                 },
             };
-            let warning = match handshake {
-                Handshake::Full => check_configuration(connection.clone())
+            let warnings = match handshake {
+                Handshake::Full => check_configuration(connection.clone(), self.is_single)
                     .await
-                    .map_err(|why| OpenError::Closed(why.to_string()))?,
-                Handshake::Minimal => None,
+                    .map_err(|why| session.handle.open_error(&why.to_string()))?,
+                Handshake::Minimal => Vec::new(),
             };
-            Ok((version, warning))
+            Ok((version, warnings))
         };
         let late = |_| OpenError::from(NO_ANSWER);
-        let (version, warning) = timeout(self.connector.timeout, checks).await.map_err(late)??;
+        let (version, warnings) = timeout(self.connector.timeout, checks).await.map_err(late)??;
         let info = Arc::new(ServerInfo { address: address.to_string(), version });
-        Ok(CheckedSession { session, handshake, info, warnings: warning.into_iter().collect() })
-    }
-
-    /// A warning if the server is one of several masters of a cluster, and says so.
-    async fn warn_of_cluster(&self, opened: &mut CheckedSession) -> Option<StoreWarning> {
-        if opened.handshake == Handshake::Minimal {
-            return None;
-        }
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("INFO");
-        let asking = opened.session.handle.connection.send_packed_command(&command);
-        let info: String =
-            from_redis_value(timeout(self.connector.timeout, asking).await.ok()?.ok()?).ok()?;
-        let masters = info.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim();
-        (masters.parse::<u32>().ok()? > 1).then_some(StoreWarning::ClusterNode)
+        Ok(CheckedSession { session, handshake, info, warnings })
     }
 }

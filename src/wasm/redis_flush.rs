@@ -163,7 +163,7 @@ impl WasmFlush {
     /// Whether some script calls must wait before they are sent again.
     #[wasm_bindgen(js_name = isPaused)]
     pub fn is_paused(&self) -> bool {
-        self.pending.is_paused()
+        self.pending.pause_reason().is_some()
     }
 
     /// Ends an attempt, and prepares script calls of one key each in the place of those that the

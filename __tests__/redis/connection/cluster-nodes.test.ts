@@ -195,6 +195,14 @@ describe('with a TLS certificate for each node', () => {
     await withTls(async (limiter) => expect(messages(await calls(limiter, KEYS))).toEqual([]))
   })
 
+  test('serverName is also that of listed nodes that natMap names', async () => {
+    await serveTls([['seed.example'], ['seed.example'], ['seed.example']])
+    const nodes = ports.map((tlsPort) => `localhost:${tlsPort}`)
+    const pairs = cluster.nodes.map((node, index) => [`127.0.0.1:${node.port}`, nodes[index]])
+    const options = { cluster: { nodes, natMap: Object.fromEntries(pairs) }, tls: { ca, serverName: 'seed.example' } }
+    await withLimiter(options, async (limiter) => expect(messages(await calls(limiter, KEYS))).toEqual([]))
+  })
+
   test('a node with neither name in its certificate is refused', async () => {
     await serveTls([['seed.example'], ['127.0.0.1'], ['other.example']])
     await announce([['cluster-announce-port', port]], (_, index) => `"127.0.0.1",${ports[index]}`)

@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
+import { freePort } from '../../servers/ports.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { until } from '../../servers/until.js'
@@ -47,21 +48,56 @@ function portOf(server: Server): number {
   return (server.address() as { port: number }).port
 }
 
-// promise: moved-address-is-followed
-test('a master that is demoted while its address leads to the new master: the new one is used, and no call fails', async () => {
-  await using old = await RedisServer.start()
-  await using next = await RedisServer.start()
-  await using proxy = await TcpProxy.start(old)
-  await withLimiter({ url: proxy.url, commandTimeout: PATIENT_MS }, async (limiter, _, events) => {
-    expect(await limiter.take('key')).toMatchObject({ remaining: POLICY.limit - 1 })
-    proxy.lead(next)
-    await old.command('REPLICAOF', '127.0.0.1', `${next.port}`)
-    await limiter.take('key')
-    const [written] = await next.command<string[]>('KEYS', '*{*')
-    expect(written).toContain('key')
-    expect(events).toEqual(['up'])
+/** Answers each command of a client with a line. */
+function answerAll(client: Socket, line: () => string, onCommands?: (text: string) => void): void {
+  client.on('data', (bytes) => {
+    const text = bytes.toString('latin1')
+    client.write(`${line()}\r\n`.repeat(text.match(/\*\d+\r\n/g)?.length ?? 0))
+    onCommands?.(text)
   })
-})
+}
+
+/** A sentinel that reports this port of the master. `latencyMs` delays its answer to a query, by the query's number. */
+function sentinel(port: number, latencyMs: (query: number) => number): Promise<Server & AsyncDisposable> {
+  let queries = 0
+  return listening((client) =>
+    client.on('data', (bytes) => {
+      const words = ['127.0.0.1', `${port}`].map((word) => `$${word.length}\r\n${word}\r\n`)
+      // A client introduces itself first.
+      for (const [, command] of bytes.toString('latin1').matchAll(/\r\n(CLIENT|SENTINEL)\r\n/g)) {
+        const isQuery = command === 'SENTINEL'
+        const reply = isQuery ? `*2\r\n${words.join('')}` : '+OK\r\n'
+        setTimeout(() => client.write(reply), isQuery ? latencyMs(queries++) : 0)
+      }
+    }),
+  )
+}
+
+function nodesOf(sentinels: readonly Server[]): string[] {
+  return sentinels.map((server) => `127.0.0.1:${portOf(server)}`)
+}
+
+// promise: moved-address-is-followed
+test.each([
+  ['', []],
+  [' and does not report its role', ['rename-command HELLO ""']],
+])(
+  'a master that is demoted%s while its address leads to the new master: the new one is used, and no call fails',
+  async (_, config) => {
+    await using old = await RedisServer.start({ config })
+    await using next = await RedisServer.start({ config })
+    await using proxy = await TcpProxy.start(old)
+    await withLimiter({ url: proxy.url, commandTimeout: PATIENT_MS }, async (limiter, _, events) => {
+      expect(await limiter.take('key')).toMatchObject({ remaining: POLICY.limit - 1 })
+      proxy.lead(next)
+      await old.command('REPLICAOF', '127.0.0.1', `${next.port}`)
+      await limiter.take('key')
+      const [written] = await next.command<string[]>('KEYS', '*{*')
+      expect(written).toContain('key')
+      expect(events).toEqual(['up'])
+    })
+  },
+)
 
 test('a silent connection whose address leads to another server: that server is used', async () => {
   await using old = await RedisServer.start()
@@ -110,21 +146,34 @@ test('the reason of an outage is the last one, and each new reason is notified',
   })
 })
 
+const PROMOTE = ['REPLICAOF', 'NO', 'ONE']
+
 test.each([
-  ['a replica', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE'], /read-only replica/],
-  ['a server without its master', ['MASTERDOWN'], ['REPLICAOF', 'NO', 'ONE'], /MASTERDOWN|master/i],
-] as const)('%s is an outage with that reason', async (_, begin, end, reason) => {
-  await using server = await RedisServer.start()
+  ['a replica', [], ['REPLICAOF', '127.0.0.1', '1'], PROMOTE, /read-only replica/],
+  [
+    'a replica that does not report its role',
+    ['rename-command HELLO ""'],
+    ['REPLICAOF', '127.0.0.1', '1'],
+    PROMOTE,
+    /READONLY/,
+  ],
+  ['a server without its master', [], ['MASTERDOWN'], PROMOTE, /MASTERDOWN|master/i],
+])('%s is an outage with that reason', async (_, config, begin, end, reason) => {
+  await using server = await RedisServer.start({ config })
   await withLimiter({ url: server.url }, async (limiter, store) => {
     await recovery(limiter, 'key')
     if (begin[0] === 'MASTERDOWN') {
       await server.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no')
       await server.command('REPLICAOF', '127.0.0.1', '1')
     } else {
-      await server.command(...(begin as unknown as [string, ...string[]]))
+      await server.command(...(begin as [string, ...string[]]))
     }
-    await until('the store is down', async () => reason.test(store.status().reason ?? '') || undefined)
-    await server.command(...(end as unknown as [string, ...string[]]))
+    await until('the store is down', async () => {
+      // A server that does not report its role shows it to calls.
+      await outcome(limiter.take('key'))
+      return reason.test(store.status().reason ?? '') || undefined
+    })
+    await server.command(...(end as [string, ...string[]]))
     await recovery(limiter, 'key')
   })
 })
@@ -152,35 +201,38 @@ test('while writes are held back the store stays down, and no further call is se
 })
 
 describe('a service that ends connections', () => {
-  test.each([['CLIENT'], ['HELLO'], ['INFO'], ['CLIENT|HELLO|INFO']])('with %s is used without it', async (words) => {
-    await using server = await RedisServer.start()
-    let attempts = 0
-    await using service = await listening((client) => {
-      attempts++
-      const target = connect(server.port, '127.0.0.1')
-      target.on('error', () => {})
-      client.on('data', (bytes) => {
-        if (new RegExp(`\\r\\n(${words})\\r\\n`, 'i').test(bytes.toString('latin1'))) {
-          client.destroy()
-          target.destroy()
-        } else {
-          target.write(bytes)
-        }
+  test.each([['CLIENT'], ['HELLO'], ['INFO'], ['CLUSTER'], ['CLIENT|HELLO|INFO']])(
+    'with %s is used without it',
+    async (words) => {
+      await using server = await RedisServer.start()
+      let attempts = 0
+      await using service = await listening((client) => {
+        attempts++
+        const target = connect(server.port, '127.0.0.1')
+        target.on('error', () => {})
+        client.on('data', (bytes) => {
+          if (new RegExp(`\\r\\n(${words})\\r\\n`, 'i').test(bytes.toString('latin1'))) {
+            client.destroy()
+            target.destroy()
+          } else {
+            target.write(bytes)
+          }
+        })
+        target.on('data', (bytes) => client.write(bytes))
+        client.on('close', () => target.destroy())
+        target.on('close', () => client.destroy())
       })
-      target.on('data', (bytes) => client.write(bytes))
-      client.on('close', () => target.destroy())
-      target.on('close', () => client.destroy())
-    })
-    await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async (limiter) => {
-      await recovery(limiter, 'key')
-      const before = attempts
-      await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      await until('it is used again', async () => {
-        const { error } = await outcome(limiter.take('key'))
-        return (error === undefined && attempts > before) || undefined
+      await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async (limiter) => {
+        await recovery(limiter, 'key')
+        const before = attempts
+        await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        await until('it is used again', async () => {
+          const { error } = await outcome(limiter.take('key'))
+          return (error === undefined && attempts > before) || undefined
+        })
       })
-    })
-  })
+    },
+  )
 
   test('with any command is reported, with advice', async () => {
     await using service = await listening((client) => client.on('data', () => client.destroy()))
@@ -192,28 +244,148 @@ describe('a service that ends connections', () => {
   })
 })
 
+test('a connection that ends right after its checks is followed by pauses', async () => {
+  const starts: number[] = []
+  await using service = await listening((client) => {
+    starts.push(performance.now())
+    answerAll(
+      client,
+      () => '+OK',
+      (text) => /CLUSTER/.test(text) && client.end(),
+    )
+  })
+  await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async () => {
+    await until('ten connections', async () => starts.length >= 10)
+    const [first = 0] = starts
+    // The pauses double from 25 ms to 200 ms. Timers are never early.
+    expect((starts[9] ?? 0) - first).toBeGreaterThan(1_000)
+  })
+})
+
+describe('NOAUTH in answer to a call', () => {
+  test('is a reason to log in again, and the call waits', async () => {
+    await using server = await RedisServer.start()
+    const refusing = new Set<() => void>()
+    await using service = await listening((client) => {
+      const target = connect(server.port, '127.0.0.1')
+      target.on('error', () => {}).on('data', (bytes) => client.write(bytes))
+      client.on('data', (bytes) => target.write(bytes)).on('close', () => target.destroy())
+      refusing.add(() => {
+        client.removeAllListeners('data')
+        answerAll(client, () => '-NOAUTH Authentication required.')
+      })
+    })
+    const options = { url: `redis://127.0.0.1:${portOf(service)}`, commandTimeout: PATIENT_MS }
+    await withLimiter(options, async (limiter, _, events) => {
+      await limiter.take('key')
+      for (const refuse of refusing) {
+        refuse()
+      }
+      expect(await limiter.take('key')).toMatchObject({ remaining: POLICY.limit - 2 })
+      expect(events).toEqual(['up'])
+    })
+  })
+
+  test('is the reason of the outage if it stays', async () => {
+    let answer = '+OK'
+    await using service = await listening((client) => answerAll(client, () => answer))
+    await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async (limiter, store) => {
+      await until('the store is up', async () => store.status().state === 'up')
+      answer = '-NOAUTH Authentication required.'
+      const { error } = await outcome(limiter.take('key'))
+      expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+      expect(error?.message).toContain('NOAUTH')
+      await until('the store is down', async () => store.status().state === 'down')
+      expect(store.status().reason).toContain('NOAUTH')
+    })
+  })
+})
+
+test.each([['DENIED Redis is running in protected mode'], ['ERR max number of clients reached']])(
+  'a server that refuses its clients with %s is an outage with that reason',
+  async (why) => {
+    await using service = await listening((client) => client.end(`-${why}\r\n`))
+    await withLimiter({ url: `redis://127.0.0.1:${portOf(service)}` }, async (limiter, store, events) => {
+      await until('the store is down', async () => {
+        await outcome(limiter.take('key'))
+        return store.status().state === 'down'
+      })
+      expect(events).toEqual([`down 127.0.0.1:${portOf(service)}: ${why}`])
+    })
+  },
+)
+
+test('a server with too many clients is an outage with that reason, until it has space', async () => {
+  await using server = await RedisServer.start({ config: ['maxclients 2'] })
+  await using proxy = await TcpProxy.start(server)
+  const others = [connect(server.port), connect(server.port)]
+  try {
+    await Promise.all(others.map((socket) => once(socket, 'connect')))
+    await withLimiter({ url: proxy.url }, async (limiter, store) => {
+      await until('the reason', async () => /max number of clients/.test(store.status().reason ?? ''))
+      for (const socket of others) {
+        socket.destroy()
+      }
+      await recovery(limiter, 'key')
+    })
+  } finally {
+    for (const socket of others) {
+      socket.destroy()
+    }
+  }
+})
+
 test('a stale sentinel that answers first does not decide against the other two', async () => {
   await using stale = await RedisServer.start()
   await using master = await RedisServer.start()
-  const sentinel = ({ port }: RedisServer, latencyMs: number) =>
-    listening((client) =>
-      client.on('data', (bytes) => {
-        const words = ['127.0.0.1', `${port}`].map((word) => `$${word.length}\r\n${word}\r\n`)
-        // A client introduces itself first.
-        for (const [, command] of bytes.toString('latin1').matchAll(/\r\n(CLIENT|SENTINEL)\r\n/g)) {
-          const reply = command === 'SENTINEL' ? `*2\r\n${words.join('')}` : '+OK\r\n'
-          setTimeout(() => client.write(reply), latencyMs)
-        }
-      }),
-    )
-  await using first = await sentinel(stale, 0)
-  await using second = await sentinel(master, 200)
-  await using third = await sentinel(master, 200)
-  const nodes = [first, second, third].map((server) => `127.0.0.1:${portOf(server)}`)
+  await using first = await sentinel(stale.port, () => 0)
+  await using second = await sentinel(master.port, () => 200)
+  await using third = await sentinel(master.port, () => 200)
+  const nodes = nodesOf([first, second, third])
   const options = { sentinel: { nodes, name: 'main' }, connectTimeout: PATIENT_MS, commandTimeout: PATIENT_MS }
   await withLimiter(options, async (limiter, store) => {
     await limiter.take('key')
     expect(store.status().address).toBe(`127.0.0.1:${master.port}`)
     expect(await stale.command('KEYS', '*')).toEqual([])
+  })
+})
+
+test('the master of a stale sentinel is not used if that of the others cannot be reached', async () => {
+  await using stale = await RedisServer.start()
+  const absent = await freePort()
+  await using first = await sentinel(stale.port, () => 0)
+  await using second = await sentinel(absent, () => 20)
+  await using third = await sentinel(absent, () => 20)
+  await withLimiter({ sentinel: { nodes: nodesOf([first, second, third]), name: 'main' } }, async (limiter, store) => {
+    await until('the store is down', async () => {
+      expect((await outcome(limiter.take('key'))).error).toMatchObject({ charged: false })
+      return store.status().state === 'down'
+    })
+    expect(store.status().reason).toContain(`127.0.0.1:${absent}`)
+    expect(await stale.command('KEYS', '*')).toEqual([])
+  })
+})
+
+test('sentinels that disagree do not make the store leave its master', async () => {
+  await using one = await RedisServer.start()
+  await using other = await RedisServer.start()
+  let queries = 0
+  // Each answers first twice in a row: to the query that finds another master, and to that of the new connection.
+  await using first = await sentinel(one.port, (query) => {
+    queries++
+    return query % 4 < 2 ? 0 : 40
+  })
+  await using second = await sentinel(other.port, (query) => (query % 4 < 2 ? 40 : 0))
+  const options = { sentinel: { nodes: nodesOf([first, second]), name: 'main' }, commandTimeout: PATIENT_MS }
+  await withLimiter(options, async (limiter, store) => {
+    const addresses = new Set<string | undefined>()
+    await until('eight queries', async () => {
+      await limiter.take('key')
+      addresses.add(store.status().address)
+      return queries >= 8
+    })
+    expect(addresses.size).toBe(1)
+    const keys = await Promise.all([one, other].map((server) => server.command<string[]>('KEYS', '*{*')))
+    expect(keys.map(({ length }) => length).sort()).toEqual([0, 1])
   })
 })

@@ -22,6 +22,8 @@ class EndlessServer {
       const text = bytes.toString('latin1')
       if (/EVAL/.test(text)) {
         client.on('close', () => this.closed++)
+        // A reply to a health check would end the endless one.
+        client.removeAllListeners('data').resume()
         this.#flood(client)
       } else {
         // One reply for each command.
@@ -68,6 +70,7 @@ class EndlessServer {
 test.each([
   ['a text that is announced as a gigabyte', '$1073741824\r\n', 'x'],
   ['an endless line', '+', 'x'],
+  ['an endless line with newlines', '+', 'x\n'],
   ['a list whose items are lists', '*900000\r\n', '*1\r\n:1\r\n'],
 ])('%s is not read: the connection is closed, and the error says why', async (_, beginning, more) => {
   using server = new EndlessServer(beginning, more)

@@ -2,6 +2,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { gcra, RateLimiter, RedisStore, type StoreStatus } from '../../../ts/index.js'
+import { freePort } from '../../servers/ports.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
 import { outcome, PATIENT_MS, recovery } from '../help.js'
@@ -181,4 +182,22 @@ test('a closed store emits nothing', async () => {
   await reached(other, 'down')
   expect(store.status()).toEqual(closed)
   expect(events).toEqual([])
+})
+
+test('the reason of a cluster that was never reached is that of its nodes', async () => {
+  await using server = await RedisServer.start({
+    config: ['cluster-enabled yes', 'requirepass right'],
+    credentials: { password: 'right' },
+  })
+  const absent = await freePort()
+  for (const [port, why] of [
+    [absent, /no node of the cluster answers: 127\.0\.0\.1:\d+: .*refused/i],
+    [server.port, /no node of the cluster answers: 127\.0\.0\.1:\d+: .*authentication failed/i],
+  ] as const) {
+    const cluster = { nodes: [`127.0.0.1:${port}`] }
+    await using store = new RedisStore({ cluster, password: 'wrong', commandTimeout: TIMEOUT_MS })
+    const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
+    await until(`${why}`, async () => why.test(store.status().reason ?? ''))
+    expect((await outcome(limiter.take('key'))).error?.message).toMatch(why)
+  }
 })

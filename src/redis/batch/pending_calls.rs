@@ -53,16 +53,16 @@ impl ErrorMeaning {
         }
         match text.split(' ').next().unwrap_or_default() {
             "NOSCRIPT" => Self::UnknownScript,
-            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => Self::Unavailable,
+            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOAUTH" | "READONLY" => {
+                Self::Unavailable
+            }
             "TRYAGAIN" => Self::SlotMigrating,
             "ASK" | "MOVED" => Self::Redirect,
             "EXECABORT" => Self::TransactionAborted,
             "CROSSSLOT" => Self::CrossSlot,
             // A script without the right to a command may have decided calls of another limiter.
             "NOPERM" if text.contains("@user_script") => Self::MayHaveRun,
-            "DENIED" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS" | "OOM" | "WRONGPASS" => {
-                Self::Refused
-            }
+            "DENIED" | "MISCONF" | "NOPERM" | "NOREPLICAS" | "OOM" | "WRONGPASS" => Self::Refused,
             _ if BEFORE_RUN.iter().any(|known| text.starts_with(known))
                 || text.contains(KILLED) =>
             {
@@ -155,9 +155,10 @@ impl PendingCalls {
         self.calls.iter().all(|pending| pending.answer.is_some())
     }
 
-    /// Whether some calls must wait before they are sent again.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.calls.iter().any(|pending| pending.answer.is_none() && pending.paused.is_some())
+    /// Why some calls must wait before they are sent again.
+    pub(crate) fn pause_reason(&self) -> Option<&Arc<str>> {
+        let unanswered = self.calls.iter().filter(|pending| pending.answer.is_none());
+        unanswered.filter_map(|pending| pending.paused.as_ref()).next()
     }
 
     pub(crate) fn on_answer(&mut self, index: usize, answer: ScriptResult) {
@@ -215,7 +216,7 @@ mod tests {
         calls.on_error(1, "NOSCRIPT No matching script.");
         calls.on_error(2, "LOADING Redis is loading");
         calls.on_error(3, "OOM no memory");
-        assert_eq!((calls.unanswered(), calls.is_paused()), (vec![1, 2], true));
+        assert_eq!((calls.unanswered(), calls.pause_reason().is_some()), (vec![1, 2], true));
         assert_eq!((calls.sends_source(1), calls.sends_source(2)), (true, false));
         calls.on_answer(1, Ok(vec![]));
         calls.fail_paused();
@@ -270,6 +271,7 @@ mod tests {
             ("NOPERM this user has no permissions", ErrorMeaning::Refused),
             ("ERR unknown command 'EVALSHA', with args beginning with:", ErrorMeaning::Refused),
             ("ERR wrong number of arguments for 'evalsha' command", ErrorMeaning::Refused),
+            ("NOAUTH Authentication required.", ErrorMeaning::Unavailable),
             ("ERR max number of clients reached", ErrorMeaning::Refused),
             (
                 "ERR Error running script: @user_script: 1: Script killed by user with SCRIPT KILL...",

@@ -72,7 +72,8 @@ impl NodeConfig {
     fn endpoint(&self, address: &Address) -> Endpoint {
         let ClusterAddresses { seeds, nat_map } = &*self.addresses;
         let reachable = nat_map.reachable(address).clone();
-        Endpoint::node(reachable, self.connector.clone(), seeds.contains(address))
+        let is_seed = seeds.contains(address) || seeds.contains(&reachable);
+        Endpoint::node(reachable, self.connector.clone(), is_seed)
     }
 }
 
@@ -165,6 +166,10 @@ impl ClusterNode {
         } else if is_answered {
             self.waiting_since = Some(Instant::now());
         }
+    }
+
+    pub(crate) fn request_health_check(&self) {
+        self.state.request_health_check();
     }
 
     pub(crate) fn report_broken(&mut self, session_id: u64) {

@@ -288,6 +288,7 @@ impl Router {
             NodeReply::NotRun(ErrorMeaning::TransactionAborted, _) => request.redirects += 1,
             NodeReply::NotRun(_, why) => {
                 self.topology.is_stale = true;
+                self.topology.node(node).request_health_check();
                 request.reset();
                 pause_reason = Some(why);
             }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::node::{ClusterNode, NodeConfig, Unavailability};
 use crate::redis::cluster::slot_map::SlotMap;
-use crate::redis::connection::{Address, Health, error_text};
+use crate::redis::connection::{Address, Health, STILL_CONNECTING, error_text};
 
 /// The time limit of a topology query to one node. After it, another node is queried.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -89,8 +89,19 @@ impl Topology {
     pub(crate) fn availability(&self) -> Result<(), Unavailability> {
         let Some((since, why)) = &self.failing_since else { return Ok(()) };
         let is_down = *since + self.config.health.down_after <= Instant::now();
-        let is_available = !is_down && self.map.is_some();
-        if is_available { Ok(()) } else { Err(Unavailability { why: Arc::clone(why), is_down }) }
+        if !is_down && self.map.is_some() {
+            return Ok(());
+        }
+        let unreachable = if self.map.is_none() { self.unreachable() } else { None };
+        Err(Unavailability { why: unreachable.unwrap_or_else(|| Arc::clone(why)), is_down })
+    }
+
+    /// Why none of the nodes can be reached; `None` if one can.
+    fn unreachable(&self) -> Option<Arc<str>> {
+        let whys = self.nodes.values().map(|node| node.availability().err().map(|own| own.why));
+        let whys: Vec<_> = whys.collect::<Option<_>>()?;
+        let why = whys.iter().find(|why| ***why != *STILL_CONNECTING)?;
+        Some(format!("no node of the cluster answers: {why}").into())
     }
 
     pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {

@@ -94,7 +94,7 @@ pub struct Connector {
 /// The commands that a client sends on a new session, and in health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// With `CLIENT`, `HELLO` and `INFO`.
+    /// With `CLIENT`, `HELLO`, `INFO` and perhaps `CLUSTER`.
     Full,
     /// Without them: some proxies end a session that sends a command they do not know.
     Minimal,
@@ -267,6 +267,14 @@ impl SessionHandle {
         self.bound_failure.get().cloned().unwrap_or_else(|| error.to_string().into())
     }
 
+    /// The error of an attempt to connect whose session has ended.
+    pub(crate) fn open_error(&self, why: &str) -> OpenError {
+        match self.bound_failure.get() {
+            Some(why) => OpenError::Other(why.to_string()),
+            None => OpenError::Closed(why.into()),
+        }
+    }
+
     /// Reads available answers on this thread if the event loop owns the socket: it may be busy.
     pub(crate) fn read_available(&self) {
         let claimed = self.read_ownership.as_ref().filter(|ownership| ownership.is_claimed());
@@ -299,9 +307,10 @@ impl Session {
         let bound_failure = BoundFailure::default();
         let stream = BoundedReplies::new(stream, Arc::clone(&bound_failure));
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
-        let (connection, driver) = made.map_err(|error| match is_closed(&error) {
-            true => OpenError::Closed(error.to_string()),
-            false => OpenError::Other(error.to_string()),
+        let (connection, driver) = made.map_err(|error| match bound_failure.get() {
+            Some(why) => OpenError::Other(why.to_string()),
+            None if is_closed(&error) => OpenError::Closed(error.to_string()),
+            None => OpenError::Other(error.to_string()),
         })?;
         let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);
         let mut tasks = vec![driver];

@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use redis::from_redis_value;
 use tokio::time::timeout;
 
 use super::health::{HealthCheck, ServerInfo, StoreWarning, check_configuration, check_health};
@@ -99,16 +98,12 @@ impl Endpoint {
 
     /// Opens a session that passes [`check_health`], with this key if there is one.
     pub(crate) async fn connect(&mut self, key: Option<&[u8]>) -> Result<CheckedSession, Arc<str>> {
-        let needs_master = self.needs_master();
+        let (needs_master, is_single) =
+            (self.needs_master(), matches!(self.discovery, Discovery::Fixed(_)));
         let Self { connector, discovery, handshake } = self;
-        let mut attempt = Attempt { connector, handshake, needs_master, key };
+        let mut attempt = Attempt { connector, handshake, needs_master, is_single, key };
         match discovery {
-            Discovery::Fixed(address) => {
-                let mut opened = attempt.open(address).await?;
-                let warning = attempt.warn_of_cluster(&mut opened).await;
-                opened.warnings.extend(warning);
-                Ok(opened)
-            }
+            Discovery::Fixed(address) => attempt.open(address).await,
             Discovery::Node(address, alternative) => {
                 match (attempt.open(address).await, alternative) {
                     (Err(why), Some(alternative)) => {
@@ -120,7 +115,7 @@ impl Endpoint {
             }
             Discovery::Sentinel(sentinels, last) => {
                 let mut why = "no sentinel knows the master".into();
-                for address in sentinels.masters().await? {
+                for address in sentinels.masters(last.as_ref()).await? {
                     let opened = tokio::select! {
                         opened = attempt.open(&address) => opened,
                         // A master that does not answer may be replaced during the attempt.
@@ -156,6 +151,7 @@ struct Attempt<'a> {
     connector: &'a Connector,
     handshake: &'a mut Handshake,
     needs_master: bool,
+    is_single: bool,
     key: Option<&'a [u8]>,
 }
 
@@ -174,7 +170,8 @@ impl Attempt<'_> {
         match self.open_checked(target, *self.handshake).await {
             Err(OpenError::Closed(why)) if *self.handshake == Handshake::Full => {
                 match self.open_checked(target, Handshake::Minimal).await {
-                    Err(_) => Err(OpenError::Closed(why)),
+                    Err(OpenError::Closed(_)) => Err(OpenError::Closed(why)),
+                    Err(said) => Err(said),
                     Ok(minimal) => match self.open_checked(target, Handshake::Full).await {
                         Err(OpenError::Closed(_)) => Ok(minimal),
                         full => full,
@@ -195,38 +192,24 @@ impl Attempt<'_> {
         let checks = async {
             let version = match check_health(connection.clone(), handshake, self.key).await {
                 HealthCheck::Healthy(version) => version.unwrap_or_default(),
-                HealthCheck::Broken(why) => return Err(OpenError::Closed(why.to_string())),
+                HealthCheck::Broken(why) => return Err(session.handle.open_error(&why)),
                 unhealthy => match unhealthy.objection(self.needs_master) {
                     Some(why) => return Err(OpenError::Other(why.to_string())),
                     None => String::new(),
                 },
             };
-            let warning = match handshake {
-                Handshake::Full => check_configuration(connection.clone())
+            let warnings = match handshake {
+                Handshake::Full => check_configuration(connection.clone(), self.is_single)
                     .await
-                    .map_err(|why| OpenError::Closed(why.to_string()))?,
-                Handshake::Minimal => None,
+                    .map_err(|why| session.handle.open_error(&why.to_string()))?,
+                Handshake::Minimal => Vec::new(),
             };
-            Ok((version, warning))
+            Ok((version, warnings))
         };
         let late = |_| OpenError::from(NO_ANSWER);
-        let (version, warning) = timeout(self.connector.timeout, checks).await.map_err(late)??;
+        let (version, warnings) = timeout(self.connector.timeout, checks).await.map_err(late)??;
         let info = Arc::new(ServerInfo { address: target.address.to_string(), version });
-        Ok(CheckedSession { session, handshake, info, warnings: warning.into_iter().collect() })
-    }
-
-    /// A warning if the server is one of several masters of a cluster, and says so.
-    async fn warn_of_cluster(&self, opened: &mut CheckedSession) -> Option<StoreWarning> {
-        if opened.handshake == Handshake::Minimal {
-            return None;
-        }
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("INFO");
-        let asking = opened.session.handle.connection.send_packed_command(&command);
-        let info: String =
-            from_redis_value(timeout(self.connector.timeout, asking).await.ok()?.ok()?).ok()?;
-        let masters = info.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim();
-        (masters.parse::<u32>().ok()? > 1).then_some(StoreWarning::ClusterNode)
+        Ok(CheckedSession { session, handshake, info, warnings })
     }
 }
 
@@ -285,7 +268,13 @@ mod tests {
             let connector = Connector { credentials, tls: None, database: 0, timeout };
             for (kind, first) in unfit {
                 let (handshake, needs_master) = (&mut Handshake::Full, true);
-                let attempt = Attempt { connector: &connector, handshake, needs_master, key: None };
+                let attempt = Attempt {
+                    connector: &connector,
+                    handshake,
+                    needs_master,
+                    is_single: true,
+                    key: None,
+                };
                 let opening = first_success(vec![first, healthy], |socket| {
                     attempt.open_target(Target { address: &address, socket: Some(socket) })
                 });

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{RedisError, Value};
 
 use crate::redis::connection::connector::{Handshake, is_closed};
+use crate::redis::connection::script_reply::error_text;
 
 /// The health of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,9 @@ pub(crate) enum HealthCheck {
     Healthy(Option<String>),
     /// The server answers, but cannot run scripts now.
     Unhealthy(Arc<str>),
-    Replica,
+    Replica {
+        of_cluster: bool,
+    },
     Broken(Arc<str>),
 }
 
@@ -63,17 +66,24 @@ impl HealthCheck {
     pub(crate) fn objection(self, needs_master: bool) -> Option<Arc<str>> {
         match self {
             Self::Healthy(_) => None,
-            Self::Replica => needs_master.then(|| "Redis is a read-only replica".into()),
+            Self::Replica { of_cluster } => needs_master.then(|| match of_cluster {
+                true => REPLICA_OF_CLUSTER.into(),
+                false => "Redis is a read-only replica".into(),
+            }),
             Self::Unhealthy(why) | Self::Broken(why) => Some(why),
         }
     }
 }
 
-/// A script that counts as a write: a server that holds writes back does not answer it.
-const WRITE_PROBE: &str = "return 1";
+const REPLICA_OF_CLUSTER: &str = "Redis is a read-only replica in a Redis Cluster: list the nodes of \
+                                  the cluster in the option cluster: { nodes }";
 
-/// Checks the health of a server. With a key, the server must also answer a script that counts as a
-/// write. The script declares the key, so that a proxy can route it, and does not use it.
+/// A script that writes, but changes nothing: the text that it writes is empty. A server that holds
+/// writes back does not answer it, and a replica refuses it.
+const WRITE_PROBE: &str = "return redis.pcall('SETRANGE', KEYS[1], 0, '')";
+
+/// Checks the health of a server. With a key, the server must also run a script that writes. The
+/// script declares the key, so that a proxy can route it.
 pub(crate) async fn check_health(
     mut connection: MultiplexedConnection,
     handshake: Handshake,
@@ -100,9 +110,9 @@ pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
     for reply in replies {
         match reply {
             Value::ServerError(error) => {
-                let error = RedisError::from(error);
+                let error = error_text(&error);
                 if cannot_run_scripts(&error) {
-                    return HealthCheck::Unhealthy(error.to_string().into());
+                    return HealthCheck::Unhealthy(error.into());
                 }
             }
             Value::Array(fields) => {
@@ -113,7 +123,7 @@ pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
                         .find_map(|(key, value)| (key == name).then_some(value))
                 };
                 if matches!(field("role"), Some("replica" | "slave")) {
-                    return HealthCheck::Replica;
+                    return HealthCheck::Replica { of_cluster: field("mode") == Some("cluster") };
                 }
                 version = field("version").map(str::to_owned);
             }
@@ -126,10 +136,12 @@ pub(crate) fn health_of(replies: Vec<Value>) -> HealthCheck {
 /// Whether this answer to a health check means that the server cannot run scripts. NOPERM does not:
 /// the user may lack the permission for that command alone. Neither does MISCONF: each call gets
 /// that error itself.
-fn cannot_run_scripts(error: &RedisError) -> bool {
-    let kind = error.kind();
-    matches!(kind, ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown))
-        || matches!(error.code(), Some("BUSY" | "NOAUTH"))
+fn cannot_run_scripts(error: &str) -> bool {
+    let code = error.split(' ').next();
+    matches!(code, Some("BUSY" | "DENIED" | "LOADING" | "MASTERDOWN" | "NOAUTH"))
+        || error.starts_with("ERR max number of clients reached")
+        // Redis 6.2 precedes the code of a script's error with other words.
+        || error.contains("READONLY ")
 }
 
 fn text(value: &Value) -> Option<&str> {
@@ -141,27 +153,37 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 /// Checks the configuration of a server that has just been connected to. If the server does not
-/// report it, there is no warning. Fails if the server ends the session.
+/// report it, there is no warning. Fails if the server ends the session. `is_single`: the user has
+/// not given the server as one of several.
 pub(crate) async fn check_configuration(
     mut connection: MultiplexedConnection,
-) -> Result<Option<StoreWarning>, RedisError> {
-    let mut command = redis::cmd("INFO");
-    command.arg("memory");
-    match connection.send_packed_command(&command).await {
-        Ok(reply) => Ok(warning_of(&reply)),
+    is_single: bool,
+) -> Result<Vec<StoreWarning>, RedisError> {
+    let mut commands = redis::pipe();
+    commands.cmd("INFO").arg("memory");
+    if is_single {
+        commands.cmd("CLUSTER").arg("INFO");
+    }
+    match connection.send_packed_commands(&commands, 0, commands.len()).await {
+        Ok(replies) => Ok(replies.iter().filter_map(warning_of).collect()),
         Err(error) if is_closed(&error) => Err(error),
-        Err(_) => Ok(None),
+        Err(_) => Ok(Vec::new()),
     }
 }
 
+/// The warning that follows from a reply to INFO or CLUSTER INFO.
 pub(crate) fn warning_of(reply: &Value) -> Option<StoreWarning> {
     let info = match reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::VerbatimString { text, .. } => text.as_str().into(),
         _ => return None,
     };
-    let policy = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?.trim();
-    (policy != "noeviction").then(|| StoreWarning::Evicting(policy.to_owned()))
+    let field = |name: &str| Some(info.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    if let Some(policy) = field("maxmemory_policy:") {
+        return (policy != "noeviction").then(|| StoreWarning::Evicting(policy.to_owned()));
+    }
+    let masters = field("cluster_size:")?.parse::<u32>().ok()?;
+    (masters > 1).then_some(StoreWarning::ClusterNode)
 }
 
 #[cfg(test)]
@@ -182,7 +204,16 @@ mod tests {
 
     #[test]
     fn a_replica_is_no_master() {
-        assert_eq!(health_of(vec![Value::Okay, hello("replica")]), HealthCheck::Replica);
+        let replica = HealthCheck::Replica { of_cluster: false };
+        assert_eq!(health_of(vec![Value::Okay, hello("replica")]), replica);
+    }
+
+    #[test]
+    fn a_replica_in_a_cluster_names_the_option() {
+        let words = ["mode", "cluster", "role", "replica"];
+        let hello = Value::Array(words.map(|word| Value::BulkString(word.into())).to_vec());
+        let why = health_of(vec![hello]).objection(true).expect("a replica is no master");
+        assert!(why.contains("cluster: { nodes }"), "{why}");
     }
 
     fn refused(reply: &str) -> HealthCheck {
@@ -209,8 +240,12 @@ mod tests {
             "LOADING Redis is loading the dataset in memory",
             "MASTERDOWN Link with MASTER is down",
             "NOAUTH Authentication required",
+            "DENIED Redis is running in protected mode",
+            "ERR max number of clients reached",
+            "READONLY You can't write against a read only replica.",
+            "@user_script: 1: -READONLY You can't write against a read only replica.",
         ] {
-            assert!(matches!(refused(reply), HealthCheck::Unhealthy(_)), "{reply}");
+            assert_eq!(refused(reply), HealthCheck::Unhealthy(reply.into()));
         }
     }
 }

@@ -4,7 +4,8 @@
 //! **At most once.** A script whose outcome is unknown, because its answer did not come in time or
 //! the connection broke after it was sent, is never sent again. A script that surely has not run is
 //! sent again until the deadline: one that the server does not know yet (as its source), and one
-//! that the server cannot run now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
+//! that the server cannot run now (LOADING, BUSY, MASTERDOWN, NOAUTH, READONLY, TRYAGAIN,
+//! CLUSTERDOWN).
 //!
 //! A *session* is one established socket to the server. Calls use one session at a time. It is
 //! *healthy* if its server has answered lately, may write, and is the server that the address means
@@ -37,8 +38,8 @@
 //! | Disconnected | wait for a session until their deadline |
 //! | Down | fail immediately |
 //!
-//! These contradict a session's health: a check says that the server is a replica or cannot run
-//! scripts; nothing is answered for half of `down_after`; a script is not answered by its deadline;
+//! These contradict a session's health: a check or a script says that the server is a replica or
+//! cannot run scripts; nothing is answered for half of `down_after`; a script is not answered by its deadline;
 //! the sentinels report another master; this process was suspended. The session stays open, and is
 //! checked, while the address is dialed. Its requests in flight fail when a new session takes over.
 //!
@@ -81,7 +82,9 @@ pub(crate) use crate::redis::connection::connector::{Handshake, SessionHandle};
 pub(crate) use crate::redis::connection::endpoint::CheckedSession;
 pub(crate) use crate::redis::connection::reconnector::reconnector;
 pub(crate) use crate::redis::connection::script_reply::{error_text, script_reply};
-pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber};
+pub(crate) use crate::redis::connection::state::{
+    ConnectionState, STILL_CONNECTING, StateSubscriber,
+};
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::{

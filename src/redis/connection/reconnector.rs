@@ -17,14 +17,20 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::endpoint::{CheckedSession, Endpoint};
 use super::health::{Health, HealthCheck, HealthOptions, StoreWarning, check_health};
-use super::state::{BROKE, STALE, SessionReport, StatePublisher, StateSubscriber, state_channels};
+use super::state::{
+    BROKE, STALE, STILL_CONNECTING, SessionReport, StatePublisher, StateSubscriber, state_channels,
+};
 use super::traffic::{IdleChecks, Traffic};
 use crate::redis::connection::connector::NO_ANSWER;
 
-/// The first pause between attempts to connect. It doubles after each attempt.
+/// The first pause between attempts to connect. It doubles after each attempt, also if the session
+/// that it opened ends soon without an answer to a call.
 const MIN_CONNECT_PAUSE: Duration = Duration::from_millis(25);
 /// The longest pause between attempts to connect.
 const MAX_CONNECT_PAUSE: Duration = Duration::from_millis(200);
+
+/// After a session of this length, the next attempt to connect needs no pause.
+const LASTING_SESSION: Duration = Duration::from_secs(1);
 
 /// The interval of health checks while calls flow.
 const HEALTHY_INTERVAL: Duration = Duration::from_millis(250);
@@ -42,6 +48,8 @@ pub(crate) struct Reconnector {
     publisher: StatePublisher,
     reports: mpsc::UnboundedReceiver<SessionReport>,
     traffic: Arc<Traffic>,
+    /// The pause before the next attempt to connect.
+    pause: Duration,
 }
 
 struct Outage {
@@ -63,30 +71,35 @@ pub(crate) fn reconnector(
     let servers = servers.unwrap_or_else(|| Arc::new(AtomicUsize::new(endpoint.servers())));
     let traffic = Arc::new(Traffic::new(IdleChecks { interval: options.idle_interval, servers }));
     let (publisher, reports, subscriber, health) = state_channels(Arc::clone(&traffic), warn);
-    (Reconnector { endpoint, options, publisher, reports, traffic }, subscriber, health)
+    let pause = Duration::ZERO;
+    (Reconnector { endpoint, options, publisher, reports, traffic, pause }, subscriber, health)
 }
 
 impl Reconnector {
     /// Opens a session, and replaces it whenever it is in doubt.
     pub(crate) async fn run(mut self) {
         let down_at = Instant::now() + self.options.down_after;
-        let mut outage = Outage { why: "still connecting".into(), down_at, session: None };
+        let mut outage = Outage { why: STILL_CONNECTING.into(), down_at, session: None };
         for id in 0.. {
             let mut healthy = self.find_healthy_session(outage).await;
             self.traffic.confirm();
             self.publisher.publish_up(&healthy.session.handle, id, &healthy.info);
             healthy.warnings.drain(..).for_each(&self.publisher.warn);
+            let up_since = Instant::now();
             outage = self.monitor(healthy, id).await;
+            if up_since.elapsed() >= LASTING_SESSION || self.traffic.answered_at() >= up_since {
+                self.pause = Duration::ZERO;
+            }
             self.publisher.publish_failure(&outage.why);
         }
     }
 
     /// Waits until the session in doubt or a new one passes a health check.
     async fn find_healthy_session(&mut self, outage: Outage) -> CheckedSession {
-        let Self { endpoint, publisher, reports, traffic, .. } = self;
+        let Self { endpoint, publisher, reports, traffic, pause, .. } = self;
         let key = traffic.key();
         let recheck = recheck(outage.session, endpoint.needs_master(), key.as_deref());
-        let dial = dial(endpoint, publisher, key.as_deref());
+        let dial = dial(endpoint, publisher, key.as_deref(), pause);
         tokio::pin!(recheck, dial);
         loop {
             tokio::select! {
@@ -137,8 +150,13 @@ impl Reconnector {
                     SessionReport::Unanswered(of) if of == id => {
                         break (NO_ANSWER.into(), Instant::now() + down_after / 4, false);
                     }
+                    SessionReport::Refused(of, why) if of == id => {
+                        break (why, Instant::now() + down_after, false);
+                    }
                     SessionReport::Suspect => must_check = true,
-                    SessionReport::Broken(_) | SessionReport::Unanswered(_) => {}
+                    SessionReport::Broken(_)
+                    | SessionReport::Unanswered(_)
+                    | SessionReport::Refused(..) => {}
                 },
                 () = &mut failover => {
                     break ("the master has changed".into(), Instant::now() + down_after, true);
@@ -205,15 +223,17 @@ async fn dial(
     endpoint: &mut Endpoint,
     publisher: &StatePublisher,
     key: Option<&[u8]>,
+    pause: &mut Duration,
 ) -> CheckedSession {
-    let mut pause = MIN_CONNECT_PAUSE;
     loop {
+        if !pause.is_zero() {
+            sleep(*pause).await;
+        }
+        *pause = (*pause * 2).clamp(MIN_CONNECT_PAUSE, MAX_CONNECT_PAUSE);
         match endpoint.connect(key).await {
             Ok(healthy) => return healthy,
             Err(why) => publisher.publish_failure(&why),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(MAX_CONNECT_PAUSE);
     }
 }
 

@@ -1,5 +1,5 @@
 //! A bound on the size of one reply. A server could otherwise fill the memory of this process with a
-//! single reply that never ends.
+//! single reply that never ends. Also recognises a server that refuses the client.
 
 use std::io;
 use std::pin::Pin;
@@ -15,18 +15,29 @@ const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of values in a reply. A value of few bytes takes more memory.
 const MAX_VALUES: usize = 1_000_000;
 
-/// Why a stream has failed if a reply was too large: the client library does not pass it on.
+/// What a server says first to a client that it refuses. It does not wait for a command, and then
+/// ends the connection. The client library drops a reply that comes before its first command.
+const REFUSALS: [&[u8]; 2] = [b"-DENIED", b"-ERR max number of clients"];
+
+/// Why a stream has failed, if this module has found the reason: the client library does not pass it
+/// on.
 pub(crate) type BoundFailure = Arc<OnceLock<Arc<str>>>;
 
 pub(crate) struct BoundedReplies<S> {
     stream: S,
     meter: ReplyMeter,
+    has_read: bool,
     failure: BoundFailure,
 }
 
 impl<S> BoundedReplies<S> {
     pub(crate) fn new(stream: S, failure: BoundFailure) -> Self {
-        Self { stream, meter: ReplyMeter::default(), failure }
+        Self { stream, meter: ReplyMeter::default(), has_read: false, failure }
+    }
+
+    fn fail(&self, why: String) -> io::Error {
+        let _first = self.failure.set(why.as_str().into());
+        io::Error::new(io::ErrorKind::InvalidData, why)
     }
 }
 
@@ -38,14 +49,28 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedReplies<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = self.meter.read(&buffer.filled()[before..]);
+        let bytes = &buffer.filled()[before..];
+        if !std::mem::replace(&mut self.has_read, true)
+            && let Some(why) = refusal(bytes)
+        {
+            return Poll::Ready(Err(self.fail(why)));
+        }
+        let read = self.meter.read(bytes);
         Poll::Ready(read.map_err(|ReplyTooLarge| {
-            let why =
-                format!("a reply has more than {} MiB or {MAX_VALUES} values", MAX_BYTES >> 20);
-            let _first = self.failure.set(why.as_str().into());
-            io::Error::new(io::ErrorKind::InvalidData, why)
+            self.fail(format!(
+                "a reply has more than {} MiB or {MAX_VALUES} values",
+                MAX_BYTES >> 20
+            ))
         }))
     }
+}
+
+/// The reason of a server that refuses the client, from the first bytes that it sends.
+fn refusal(first: &[u8]) -> Option<String> {
+    REFUSALS.iter().any(|refusal| first.starts_with(refusal)).then(|| {
+        let line = first[1..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        String::from_utf8_lossy(line).into_owned()
+    })
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReplies<S> {
@@ -95,6 +120,9 @@ struct ReplyMeter {
     kind: u8,
     number: usize,
     is_null: bool,
+    /// Whether the last byte of the line is a carriage return. A line ends with both characters: the
+    /// parser takes a newline alone as a part of the line.
+    has_return: bool,
 }
 
 impl ReplyMeter {
@@ -102,9 +130,7 @@ impl ReplyMeter {
     fn read(&mut self, mut bytes: &[u8]) -> Result<(), ReplyTooLarge> {
         while !bytes.is_empty() {
             let length = match self.text {
-                0 => {
-                    bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1)
-                }
+                0 => self.line_length(bytes),
                 text => text.min(bytes.len()),
             };
             let (part, rest) = bytes.split_at(length);
@@ -130,19 +156,28 @@ impl ReplyMeter {
         Ok(())
     }
 
+    /// The length of the rest of the line, as far as these bytes contain it.
+    fn line_length(&self, bytes: &[u8]) -> usize {
+        if self.has_return && bytes[0] == b'\n' {
+            return 1;
+        }
+        bytes.windows(2).position(|two| two == b"\r\n").map_or(bytes.len(), |end| end + 2)
+    }
+
     /// Reads a part of a line. Returns whether the value has ended with it.
     fn read_line(&mut self, part: &[u8]) -> bool {
         for &byte in part {
             match byte {
+                b'\n' if self.has_return => return self.end_line(),
                 _ if self.kind == 0 => self.kind = byte,
                 b'0'..=b'9' => {
                     let digit = usize::from(byte - b'0');
                     self.number = self.number.saturating_mul(10).saturating_add(digit);
                 }
                 b'-' => self.is_null = true,
-                b'\n' => return self.end_line(),
                 _ => {}
             }
+            self.has_return = byte == b'\r';
         }
         false
     }
@@ -160,7 +195,7 @@ impl ReplyMeter {
             }
             _ => {}
         }
-        (self.kind, self.number, self.is_null) = (0, 0, false);
+        (self.kind, self.number, self.is_null, self.has_return) = (0, 0, false, false);
         self.values += 1;
         self.text == 0
     }
@@ -182,6 +217,7 @@ mod tests {
         for reply in [
             "+OK\r\n",
             "-ERR 5 no\r\n",
+            "-ERR \n5\n\r no\r\r\n",
             ":-17\r\n",
             "$5\r\na\r\nbc\r\n",
             "$0\r\n\r\n",
@@ -205,6 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_refuses_the_client_is_recognised() {
+        assert_eq!(refusal(b"-DENIED no\r\n").as_deref(), Some("DENIED no"));
+        let full = refusal(b"-ERR max number of clients reached\r\n");
+        assert_eq!(full.as_deref(), Some("ERR max number of clients reached"));
+        assert_eq!(refusal(b"-ERR unknown command\r\n"), None);
+        assert_eq!(refusal(b""), None);
+    }
+
+    #[test]
     fn a_reply_that_is_or_will_be_too_large_fails() {
         let endless = |part: &str| {
             let (mut meter, mut read) = (ReplyMeter::default(), 0);
@@ -214,6 +259,8 @@ mod tests {
             }
         };
         endless(&"x".repeat(1_000));
+        endless(&"x\n".repeat(500));
+        endless(&"x\r".repeat(500));
         endless("*2\r\n:1\r\n");
         for head in ["$16777216\r\n", "$99999999999999999999999\r\n", "*1000000\r\n", "%500000\r\n"]
         {

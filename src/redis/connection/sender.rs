@@ -156,7 +156,7 @@ pub(crate) async fn run(
     let mut retries: VecDeque<PendingRequest> = VecDeque::new();
     loop {
         if in_flight.is_empty() && !retries.is_empty() {
-            if retries.iter().any(|pending| pending.calls.is_paused()) {
+            if retries.iter().any(|pending| pending.calls.pause_reason().is_some()) {
                 let deadlines = retries.iter().map(|pending| pending.request.deadline);
                 sleep_until(deadlines.fold(Instant::now() + RETRY_PAUSE, Instant::min)).await;
                 retries = fail_expired(retries);
@@ -247,8 +247,8 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
             Err(error) => pending.calls.on_error(index, &error),
         }
     }
-    if pending.calls.is_paused() {
-        state.request_health_check();
+    if let Some(why) = pending.calls.pause_reason() {
+        state.report_refused(session_id, why);
     }
     if Instant::now() + RETRY_PAUSE >= pending.request.deadline {
         pending.calls.fail_paused();

@@ -61,10 +61,13 @@ impl SentinelClient {
         self.sentinels.len()
     }
 
-    /// The addresses that the sentinels report for the master, the most frequent one first. Waits
-    /// until a majority of the sentinels report the same address, until all have answered or failed,
-    /// or for the timeout of a connection attempt.
-    pub(crate) async fn masters(&mut self) -> Result<Vec<Address>, Arc<str>> {
+    /// The address that most sentinels report for the master. Several have equally many votes in a
+    /// tie: `last` then comes first. Waits until a majority of the sentinels report the same address,
+    /// until all have answered or failed, or for the timeout of a connection attempt.
+    pub(crate) async fn masters(
+        &mut self,
+        last: Option<&Address>,
+    ) -> Result<Vec<Address>, Arc<str>> {
         let deadline = Instant::now() + self.connector.timeout;
         self.search += 1;
         (0..self.sentinels.len()).for_each(|sentinel| self.query(sentinel));
@@ -105,8 +108,7 @@ impl SentinelClient {
             let why = failure.unwrap_or_else(|| NO_ANSWER.into());
             return Err(format!("no sentinel knows the master: {why}").into());
         }
-        answers.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
-        Ok(answers.into_iter().map(|(address, _)| address).collect())
+        Ok(elected(answers, last))
     }
 
     /// Starts a query of a sentinel, unless one is under way.
@@ -131,13 +133,23 @@ impl SentinelClient {
                 Some(traffic) => traffic.wait_for_check(Instant::now(), QUERY_INTERVAL).await,
                 None => sleep(QUERY_INTERVAL).await,
             }
-            if let Ok(masters) = self.masters().await
+            if let Ok(masters) = self.masters(Some(from)).await
                 && masters.first() != Some(from)
             {
                 return;
             }
         }
     }
+}
+
+/// The addresses with the most votes, `last` first. An outvoted address may be that of an old master
+/// that still accepts writes.
+fn elected(answers: Vec<(Address, usize)>, last: Option<&Address>) -> Vec<Address> {
+    let most = answers.iter().map(|(_, votes)| *votes).max();
+    let elected = answers.into_iter().filter(|(_, votes)| Some(*votes) == most);
+    let mut masters: Vec<_> = elected.map(|(address, _)| address).collect();
+    masters.sort_by_key(|address| Some(address) != last);
+    masters
 }
 
 /// Queries a sentinel on the open session. Opens a new one if that fails or takes long.
@@ -191,5 +203,34 @@ pub(crate) fn master_of(reply: Value, master: &str) -> Result<Address, Arc<str>>
         Value::Nil => Err(format!("the sentinels watch no master {master:?}").into()),
         Value::ServerError(error) => Err(redis::RedisError::from(error).to_string().into()),
         _ => Err("a sentinel sent an unexpected reply".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elected_ports(votes: &[(u16, usize)], last: u16) -> Vec<u16> {
+        let address = |port| Address::Tcp("a".into(), port);
+        let answers = votes.iter().map(|(port, votes)| (address(*port), *votes)).collect();
+        let ports =
+            elected(answers, Some(&address(last))).into_iter().map(|address| match address {
+                Address::Tcp(_, port) => port,
+                Address::Unix(_) => 0,
+            });
+        ports.collect()
+    }
+
+    #[test]
+    fn a_tie_keeps_the_last_master() {
+        assert_eq!(elected_ports(&[(1, 1), (2, 1)], 2), [2, 1]);
+        assert_eq!(elected_ports(&[(1, 1), (2, 1)], 1), [1, 2]);
+        assert_eq!(elected_ports(&[(1, 1), (2, 1)], 3), [1, 2]);
+    }
+
+    #[test]
+    fn an_outvoted_address_is_no_master() {
+        assert_eq!(elected_ports(&[(1, 1), (2, 2)], 1), [2]);
+        assert_eq!(elected_ports(&[(1, 1), (2, 2), (3, 2)], 1), [2, 3]);
     }
 }

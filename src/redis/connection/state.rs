@@ -11,6 +11,9 @@ use super::traffic::Traffic;
 use crate::redis::batch::script_call::ScriptFailure;
 use crate::redis::connection::connector::SessionHandle;
 
+/// The reason before the first attempt to connect has ended.
+pub(crate) const STILL_CONNECTING: &str = "still connecting";
+
 /// The reason for a lost session if no other is known.
 pub(crate) const BROKE: &str = "the connection broke";
 
@@ -32,6 +35,8 @@ pub(crate) enum SessionReport {
     Broken(u64),
     /// A script call on the session with this id was not answered, nor was any other since then.
     Unanswered(u64),
+    /// On the session with this id, the server said that it accepts no script, for this reason.
+    Refused(u64, Arc<str>),
     /// A script call was answered late or could not run: check the server's health now.
     Suspect,
 }
@@ -67,7 +72,7 @@ pub(crate) fn state_channels(
     watch::Receiver<Health>,
 ) {
     let (reporter, reports) = mpsc::unbounded_channel();
-    let (state, current) = watch::channel(ConnectionState::Disconnected("still connecting".into()));
+    let (state, current) = watch::channel(ConnectionState::Disconnected(STILL_CONNECTING.into()));
     let (health, health_receiver) = watch::channel(Health::Connecting);
     let publisher = StatePublisher { state, health, warn: Box::new(warn) };
     let subscriber = StateSubscriber { current, reports: reporter, traffic, broken_session: None };
@@ -176,6 +181,16 @@ impl StateSubscriber {
 
     pub(crate) fn request_health_check(&self) {
         self.report(SessionReport::Suspect);
+    }
+
+    /// Reports that a script could not run on this session now, for this reason. A check may not find
+    /// the reason: some servers do not report their role, and the end of BUSY may be near.
+    pub(crate) fn report_refused(&self, id: u64, why: &Arc<str>) {
+        let code = why.split(' ').next();
+        self.report(match code {
+            Some("MASTERDOWN" | "NOAUTH" | "READONLY") => SessionReport::Refused(id, why.clone()),
+            _ => SessionReport::Suspect,
+        });
     }
 
     /// Reports that a call on this session, sent at this time, was not answered by its deadline.

@@ -7,6 +7,9 @@ use tollgate_simulated_redis::resp::Reply;
 
 use super::{FIRST_NODE, Shard, World, first_shard};
 
+/// The error of a replica to a script that writes.
+const READONLY: &str = "READONLY You can't write against a read only replica.";
+
 /// What a client has set on its connection.
 #[derive(Default)]
 pub(super) struct Session {
@@ -69,10 +72,13 @@ impl World {
                     Reply::Array(answers)
                 }
             },
-            "EVAL" if words[1] == b"return 1" => match self.refusal(node, is_asking, &words) {
-                Some(error) => error,
-                None => Reply::Number(1),
-            },
+            "EVAL" if words[1].starts_with(b"return redis.pcall('SETRANGE'") => {
+                match self.refusal(node, is_asking, &words) {
+                    Some(error) => error,
+                    None if self.nodes[node].is_replica => Reply::error(READONLY),
+                    None => Reply::Number(0),
+                }
+            }
             "EVAL" | "EVALSHA" => self.script(node, is_asking, &words),
             "PING" => match self.unavailable(node) {
                 Some(error) => Reply::error(error),
@@ -158,7 +164,7 @@ impl World {
         let arguments = &words[3 + declared.len()..];
         let own = &mut self.nodes[node];
         let refuses_writes = if own.is_replica {
-            Some("READONLY You can't write against a read only replica.")
+            Some(READONLY)
         } else if Instant::now() < own.full_until {
             Some("OOM command not allowed when used memory > 'maxmemory'.")
         } else {

@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata, withUnits } from '../../api/decision-metadata.js'
+import { DecisionOrigin, withMetadata, withUnits } from '../../api/decision-metadata.js'
 import { TollgateError } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { invalid } from '../../input/options.js'
@@ -41,7 +41,7 @@ const LAST_TIME_MS = 2 ** 52 / 1_000
 export class MemoryBackend implements LimiterBackend {
   readonly isSync = true
   readonly isDown = false
-  readonly origin: object
+  readonly origin: DecisionOrigin
   readonly policySet: PolicySet
   readonly #engine: Engine
   readonly #native: EngineLimiterState
@@ -56,13 +56,13 @@ export class MemoryBackend implements LimiterBackend {
   readonly #response: Float64Array<ArrayBuffer>
   readonly #execute: ReturnType<EngineLimiterState['bindExecute']>
 
-  /** @param origin - Identifies the limiter in decision metadata. Default: a new object. */
+  /** @param origin - Default: that of a new limiter. */
   constructor(
     engine: Engine,
     state: EngineLimiterState,
     clock: (() => number) | undefined,
     policySet: PolicySet,
-    origin: object = {},
+    origin = new DecisionOrigin(policySet.tier),
   ) {
     const { limits, policies } = policySet
     this.origin = origin
@@ -150,7 +150,7 @@ export class MemoryBackend implements LimiterBackend {
     const policies = compilePolicySet(this.#engine, policySet)
     const state = openedVariant(() => this.#native.openVariant(policies, index, replaces))
     warnOfOtherNumbers(state.prefixWithOtherNumbers)
-    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin)
+    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin.ofTier(policySet.tier))
   }
 
   async ready(): Promise<void> {}

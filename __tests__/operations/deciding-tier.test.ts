@@ -2,20 +2,25 @@
  * A tier that decides nothing changes nothing: a key on which only one tier decides behaves as under a limiter that
  * has only that tier.
  */
+import fc from 'fast-check'
 import {
   calendarWindow,
   type Decision,
   fixedWindow,
   gcra,
   leakyBucket,
+  MemoryStore,
   type Policy,
-  type RateLimiter,
+  RateLimiter,
   slidingCounter,
   slidingLog,
   slidingWindow,
   tiers,
   tokenBucket,
 } from '../../ts/index.js'
+import { cases } from '../cases.js'
+import { FakeClock } from '../clock.js'
+import { anything, rejectionOf } from '../failure.js'
 import { BACKENDS, type Backend } from './stores.js'
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
@@ -99,4 +104,111 @@ describe.each(BACKENDS)('a tier that does not decide: $name', (backend) => {
       }
     }
   })
+
+  test.each([false, true])('an override in force does not end a window (ended: %s)', async (isCleared) => {
+    for (const policy of [fixedWindow, slidingWindow]) {
+      const limiter = backend.limiter(
+        tiers({ idle: policy({ limit: 2, window: '1m' }), deciding: policy({ limit: 10, window: '1h' }) }),
+      )
+      const tier = 'deciding'
+      await limiter.take('key', { tier, cost: 9 })
+      const { resetAfterMs } = await limiter.peek('key', { tier })
+      await limiter.override('key', { limit: 30, window: '1h' }, { ttl: '1d', tier: 'idle' })
+      await limiter.take('key', { tier, cost: 9 })
+      if (isCleared) {
+        await limiter.clearOverride('key')
+      }
+      const after = await limiter.peek('key', { tier })
+      expect(after).toMatchObject({ remaining: isCleared ? 0 : 12, resetAfterMs })
+    }
+  })
+
+  test('the refund of a copy names the tier', async () => {
+    const policy = (limit: number, window: number) => slidingWindow({ limit, window, buckets: 4 })
+    const limiter = backend.limiter(tiers({ idle: policy(2, MINUTE), deciding: policy(10, HOUR) }))
+    const plain = backend.limiter(policy(10, HOUR))
+    const tier = 'deciding'
+    const decision = await limiter.take('key', { tier, cost: 5 })
+    const copy = JSON.parse(JSON.stringify(decision)) as typeof decision
+    const errorOf = async (options: object, refunded: unknown = copy) => {
+      return (await rejectionOf(limiter.refund(anything(refunded), 2, anything(options)))).message
+    }
+    expect(await errorOf({ key: 'key' })).toBe('refund: tier must be one of "idle", "deciding", got undefined')
+    expect(await errorOf({ key: 'key', tier: 'gold' })).toBe(
+      'refund: tier must be one of "idle", "deciding", got "gold"',
+    )
+    expect(await errorOf({ key: 'key', tier: 'idle' }, decision)).toBe(
+      'refund: tier must be "deciding", the tier of the decision, got "idle"',
+    )
+    const options = anything({ key: 'key', tier })
+    expect((await rejectionOf(plain.refund(await plain.take('key', 2), 1, options))).message).toBe(
+      'refund has no option "tier": the limiter has no tiers; make the limiter with tiers({ … })',
+    )
+    expect(await limiter.refund(copy, 2, { key: 'key', tier })).toBe(2)
+    expect(await limiter.refund(decision, 1, { key: 'key', tier })).toBe(1)
+    expect(await limiter.peek('key', { tier })).toMatchObject({ remaining: 8 })
+  })
+
+  test('a decision from before an update is refunded under the new numbers of its tier', async () => {
+    const policy = (limit: number) => tiers({ idle: fixedWindow({ limit: 2, window: '1m' }), deciding: hourly(limit) })
+    const hourly = (limit: number) => fixedWindow({ limit, window: '1h' })
+    const limiter = backend.limiter(policy(10))
+    const tier = 'deciding'
+    const decision = await limiter.take('key', { tier, cost: 5 })
+    limiter.update(policy(20))
+    expect(await limiter.refund(decision, 2)).toBe(2)
+    expect(await limiter.peek('key', { tier })).toMatchObject({ remaining: 17, resetAfterMs: decision.resetAfterMs })
+  })
+})
+
+const CHANGED = ['block', 'unblock', 'clearOverride', 'reset'] as const
+
+const step = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ cost: fc.integer({ min: 1, max: 6 }) }) },
+  { weight: 4, arbitrary: fc.record({ passMs: fc.integer({ min: 0, max: 90_000 }) }) },
+  // Also back.
+  { weight: 2, arbitrary: fc.record({ passMs: fc.integer({ min: -2 * HOUR, max: 3 * HOUR }) }) },
+  { weight: 3, arbitrary: fc.record({ back: fc.nat(6), part: fc.option(fc.integer({ min: 1, max: 3 })) }) },
+  { weight: 3, arbitrary: fc.record({ change: fc.constantFrom(...CHANGED) }) },
+)
+
+test.each(ALGORITHMS)('%s: whatever the trace, only the deciding tier matters', async (_, policy) => {
+  let refunds = 0
+  const property = fc.asyncProperty(
+    fc.array(step, { minLength: 10, maxLength: 60 }),
+    fc.constantFrom([2, MINUTE] as const, [200, DAY] as const),
+    async (steps, [limit, window]) => {
+      const clock = new FakeClock()
+      const limiterOf: Backend['limiter'] = (policies) =>
+        new RateLimiter(policies, { store: new MemoryStore({ clock: clock.read }) })
+      const subjects = subjectsOf(limiterOf, policy(limit, window), policy(10, HOUR))
+      const decisions: readonly [Decision[], Decision[]] = [[], []]
+      const perform = async (one: (typeof steps)[number], index: 0 | 1): Promise<unknown> => {
+        const { changes, take } = subjects[index]
+        const earlier = decisions[index]
+        if ('cost' in one) {
+          earlier.push(await take(one.cost))
+          return withoutMarks(earlier.at(-1))
+        }
+        if ('back' in one) {
+          const decision = earlier.at(-1 - one.back)
+          return decision?.allowed ? changes.refund(decision, one.part ?? undefined) : 0
+        }
+        if ('change' in one) {
+          return one.change === 'block' ? changes.block('key', 5_000) : changes[one.change]('key')
+        }
+        return undefined
+      }
+      for (const one of steps) {
+        clock.advance('passMs' in one ? one.passMs : 0)
+        const result = await perform(one, 0)
+        expect(await perform(one, 1)).toEqual(result)
+        expect(withoutMarks(await subjects[1].peek())).toEqual(withoutMarks(await subjects[0].peek()))
+        refunds += typeof result === 'number' ? result : 0
+      }
+    },
+  )
+  const params = cases(100)
+  await fc.assert(property, params)
+  expect(refunds).toBeGreaterThan(params.numRuns / 10)
 })

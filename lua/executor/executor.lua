@@ -20,6 +20,7 @@
 -- repair(key)          makes such a repair take effect. Returns the time from which the key was to be
 --                      fresh, or nil if there was no such repair. Fixed windows, sliding windows,
 --                      sliding counters and logs have it
+-- kept                 by key: set until `repair`, if there is such a repair
 -- outcome_of(key, cost)
 --                      the outcome of a call
 -- charge(key, cost)    charges the cost for which `outcome_of` last returned ADMITTED
@@ -152,8 +153,13 @@ local function record_outcome(context, group, executor, key, cost, outcome)
     code, details = code + OUTCOME_OWED, (details or '')
       .. struct.pack('>dddd', owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period)
   end
-  if outcome == OUTCOME_ADMITTED and metadata and metadata.moved > 0 then
-    code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', metadata.moved)
+  local moved = metadata and metadata.moved or 0
+  if executor.kept and executor.kept[key] then
+    -- As after the repair.
+    moved = moved + 1
+  end
+  if outcome == OUTCOME_ADMITTED and moved > 0 then
+    code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', moved)
   end
   if code ~= OUTCOME_ADMITTED then
     context.outcome_codes[count], context.details[count] = code, details

@@ -162,7 +162,7 @@ local function fixed_window(context, source, at)
 
   return {
     after = after, is_string = true, is_stale = not new_end, dirty_keys = dirty_keys, write_modes = write_modes,
-    read = read, repair = repair, outcome_of = outcome_of, charge = charge, refund = refund,
+    read = read, repair = repair, kept = kept_ends, outcome_of = outcome_of, charge = charge, refund = refund,
     record_refused = counts_refused == 1 and record_refused or nil,
     ends_on_milliseconds = true, reset_at = reset_at, encode_state = encode_state, mark_rewrite = mark_rewrite,
     write = write_window,

@@ -167,7 +167,7 @@ local function sliding_counter(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    repair = repair, outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at,
+    repair = repair, kept = kept_states, outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at,
     encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_counter,
   }
 end

@@ -427,8 +427,9 @@ local function sliding_log(context, source, at)
 
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
-    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, outcome_of = outcome_of, charge = charge,
-    record_refused = counts_refused and charge or nil, refund = refund, reset_at = reset_at,
-    encode_state = encode_state, accepts_override = accepts_override, mark_rewrite = mark_rewrite, write = write_log,
+    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, kept = kept_logs,
+    outcome_of = outcome_of, charge = charge, record_refused = counts_refused and charge or nil, refund = refund,
+    reset_at = reset_at, encode_state = encode_state, accepts_override = accepts_override,
+    mark_rewrite = mark_rewrite, write = write_log,
   }
 end

@@ -164,8 +164,8 @@ local function sliding_window(context, source, at, layout)
 
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
-    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, outcome_of = outcome_of, charge = charge,
-    refund = refund, reset_at = reset_at, encode_state = encode_state,
+    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, kept = is_kept,
+    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at, encode_state = encode_state,
     mark_rewrite = mark_rewrite, write = write_buckets,
   }
 end

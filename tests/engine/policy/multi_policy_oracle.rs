@@ -154,6 +154,13 @@ impl AnyOracle {
         }
     }
 
+    /// The same, unless a state of longer windows may look as if it lay too far ahead.
+    fn repair_own(&mut self, spec: Spec, now: u64) {
+        if matches!(self, Self::Rate(_) | Self::Continuous(_) | Self::Interval(_)) {
+            self.repair(spec, now);
+        }
+    }
+
     /// A call that costs nothing under this policy: it only repairs the state. It is not the first call
     /// on a bucket that begins low.
     fn keep(&mut self, spec: Spec, now: u64) -> Alone {
@@ -231,8 +238,8 @@ impl CompoundOracle {
         if now < self.own_until[number] { own } else { limiters }
     }
 
-    /// Changes the key metadata of some policies. States that lie too far ahead are repaired before
-    /// and after it.
+    /// Changes the key metadata of some policies. A state that lies too far ahead under any numbers is
+    /// repaired.
     pub(crate) fn change(
         &mut self,
         numbers: &[usize],
@@ -241,10 +248,24 @@ impl CompoundOracle {
     ) {
         for &number in numbers {
             let spec = self.spec(number, now);
-            self.singles[number].repair(spec, now);
+            self.singles[number].repair_own(spec, now);
             change(self, number);
+        }
+    }
+
+    /// Repairs states that lie too far ahead for the active numbers.
+    pub(crate) fn repair(&mut self, numbers: &[usize], now: u64) {
+        for &number in numbers {
             let spec = self.spec(number, now);
             self.singles[number].repair(spec, now);
+        }
+    }
+
+    /// Gives a key other numbers, under which its state is repaired.
+    pub(crate) fn override_until(&mut self, number: usize, now: u64, until: u64) {
+        self.own_until[number] = until;
+        if now < until {
+            self.repair(&[number], now);
         }
     }
 

@@ -275,6 +275,9 @@ export class LocalBackend implements LimiterBackend {
     this.#forEachVariant((variant) => {
       variant.leases?.end(keys, operation.kind === 'reset')
       variant.#refusals.forget(keys)
+      if (operation.kind === 'block') {
+        variant.#refusals.block(keys, operation.durationUs / 1_000)
+      }
     })
     return this.#changing(keys, () => this.#store.execute(keys, operation))
   }

@@ -33,8 +33,6 @@
 //! first operation after the end, unless it is a peek, drops what has ended. From then on it does not
 //! come back, even if the clock steps back.
 
-use std::sync::Arc;
-
 use crate::algorithm::{
     Algorithm as _, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview, Rewrites,
 };
@@ -61,6 +59,7 @@ use moved_units::{MovedUnits, refund_charge};
 use owed::{charge_or_owe, peek_as_paid};
 
 pub use execution::{Execution, FirstCall, MoreUnits, SettledUnits};
+use metadata::override_until;
 pub use metadata::{KeyMetadata, Override};
 pub use stored::{Hold, LATE, RememberedCalls};
 
@@ -477,26 +476,6 @@ fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> R
     };
     let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
     Response::of_preview(policies, &outcomes, now, takes_last)
-}
-
-fn override_until(
-    entries: &mut [PolicyEntry<'_, '_>],
-    now: Micros,
-    by: &[Option<Arc<Policy>>],
-    until: Micros,
-) {
-    for entry in entries {
-        if let Some(Some(policy)) = by.get(entry.number)
-            && policy.tag() == entry.own.tag()
-        {
-            let metadata = &mut *entry.part.metadata;
-            metadata.numbers = Some(Override { policy: Arc::clone(policy), until });
-            metadata.drop_ended(now);
-            if metadata.override_at(now).is_some() {
-                entry.repair(now);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

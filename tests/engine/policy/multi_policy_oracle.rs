@@ -1,65 +1,20 @@
 //! The oracle of a mix of policies of all kinds: each single-policy oracle is tried on a copy
 //! before one of them is charged.
 
-use tollgate::policy::Policy;
 use tollgate::policy::ban::{Ban, BanRule};
 use tollgate::policy::decision::Status;
 use tollgate::policy::multi_policy::{Block, LimitReport, LimitReports};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
-use crate::algorithm::buckets::{BucketSpec, leaky};
-use crate::algorithm::calendar_window::{CalendarOracle, CalendarSpec};
-use crate::algorithm::log_oracle::{LogOracle, LogSpec};
-use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
-use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
+use crate::algorithm::calendar_window::CalendarOracle;
+use crate::algorithm::log_oracle::LogOracle;
+use crate::algorithm::sliding_counter::CounterOracle;
+use crate::algorithm::sliding_window::SlidingOracle;
 use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
 use crate::policy::bans::BanOracle;
 use crate::policy::hold_oracle::Holds;
 use crate::policy::mix::{Mix, Pair};
-use crate::policy::specs::{RateSpec, WindowSpec};
-
-/// A policy of any kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Spec {
-    Gcra(RateSpec),
-    Leaky(RateSpec),
-    Continuous(BucketSpec),
-    Interval(BucketSpec),
-    Window(WindowSpec),
-    Counter(CounterSpec),
-    Sliding(SlidingSpec),
-    Calendar(CalendarSpec),
-    Log(LogSpec),
-}
-
-impl Spec {
-    pub(crate) fn policy(self) -> Policy {
-        match self {
-            Self::Gcra(spec) => spec.gcra(),
-            Self::Leaky(spec) => leaky(spec),
-            Self::Continuous(spec) => spec.continuous(),
-            Self::Interval(spec) => spec.interval(),
-            Self::Window(spec) => spec.policy(),
-            Self::Counter(spec) => spec.policy(),
-            Self::Sliding(spec) => spec.list(),
-            Self::Calendar(spec) => spec.policy(),
-            Self::Log(spec) => spec.policy(),
-        }
-    }
-
-    /// The largest cost that a call can have.
-    pub(crate) fn limit(self) -> u64 {
-        match self {
-            Self::Gcra(spec) | Self::Leaky(spec) => spec.burst,
-            Self::Continuous(spec) | Self::Interval(spec) => spec.rate.burst + spec.debt,
-            Self::Window(spec) => spec.limit,
-            Self::Counter(spec) => spec.limit,
-            Self::Sliding(spec) => spec.limit,
-            Self::Calendar(spec) => spec.limit,
-            Self::Log(spec) => spec.limits().iter().map(|limit| limit.0).min().unwrap(),
-        }
-    }
-}
+pub(crate) use crate::policy::spec::Spec;
 
 /// The oracle of a policy of any kind.
 #[derive(Clone)]

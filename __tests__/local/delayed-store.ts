@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import type { Decision } from '../../ts/api/decision.js'
+import type { DecisionOrigin } from '../../ts/api/decision-metadata.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../../ts/backends/limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../../ts/backends/operation.js'
 import type { Units } from '../../ts/backends/units.js'
@@ -37,7 +38,7 @@ export class DelayedStore implements LimiterBackend {
     this.#delayMs = delayMs
   }
 
-  get origin(): object {
+  get origin(): DecisionOrigin {
     return this.backend.origin
   }
 

@@ -174,6 +174,23 @@ test('a key that was refused beside another one reports its own policy', async (
   expect(byIp.retryAfterMs).toBe(3_600_000)
 })
 
+test('a block of one key is not hidden by the refusal of another one', async () => {
+  const limiter = limiterOf({
+    ip: fixedWindow({ limit: 100, window: '1h', per: 'ip' }),
+    account: fixedWindow({ limit: 1, window: '20s', per: 'account' }),
+  })
+  const key = { ip: '1', account: 'a' }
+  await limiter.take(key)
+  await limiter.take(key)
+  expect(await limiter.take(key)).toMatchObject({ status: 'refused', source: 'cache' })
+  await limiter.block({ ip: '1' }, '1h')
+  expect(await limiter.take(key)).toMatchObject({ status: 'blocked', source: 'store', retryAfterMs: 3_600_000 })
+  expect(await limiter.take(key)).toMatchObject({ status: 'blocked', source: 'cache' })
+  expect(await limiter.take({ ip: '2', account: 'a' })).toMatchObject({ status: 'refused', source: 'cache' })
+  await limiter.unblock({ ip: '1' })
+  expect((await limiter.take(key)).status).toBe('refused')
+})
+
 test('policies on one key refuse it together', async () => {
   const limiter = limiterOf({ minute: hourly(2), day: fixedWindow({ limit: 3, window: '1d' }) })
   await limiter.take('a', 2)

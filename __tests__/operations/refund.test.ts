@@ -1,4 +1,4 @@
-import { withMetadata } from '../../ts/api/decision-metadata.js'
+import { DecisionOrigin, withMetadata } from '../../ts/api/decision-metadata.js'
 import { type Decision, fixedWindow, gcra, type Policy } from '../../ts/index.js'
 import { anything } from '../failure.js'
 import { SAMPLES } from '../policies/samples.js'
@@ -224,7 +224,8 @@ describe.each(BACKENDS)('metadata of a decision: $name', (backend) => {
   })
 
   test('is set once', () => {
-    const decision = withMetadata({ allowed: true } as Decision, {}, 'a', 1)
-    expect(() => withMetadata(decision, {}, 'a', 1)).toThrow(TypeError)
+    const origin = new DecisionOrigin(undefined)
+    const decision = withMetadata({ allowed: true } as Decision, origin, 'a', 1)
+    expect(() => withMetadata(decision, origin, 'a', 1)).toThrow(TypeError)
   })
 })

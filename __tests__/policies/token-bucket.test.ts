@@ -164,6 +164,14 @@ describe.each(MODES)('%s refill', (refillMode) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 1, resetAfterMs: 0 })
   })
 
+  test('a peek at a key that has not begun tells when a call now would leave a unit for the next one', async () => {
+    const { limiter } = limiterOf({ capacity: 3, refill: { tokens: 1, every: '1s' }, refillMode, initial: 0 })
+    for (const cost of [0, 1]) {
+      expect(await limiter.peek('a', cost)).toMatchObject({ remaining: 0, nextAfterMs: 1_000 })
+    }
+    expect(limiter.takeSync('a')).toMatchObject({ status: 'refused', nextAfterMs: 1_000 })
+  })
+
   test('an impossible call is a first use, too, and a reset key starts again', async () => {
     const { limiter, clock } = limiterOf({ capacity: 3, refill: { tokens: 1, every: '1s' }, refillMode, initial: 0 })
     expect(limiter.takeSync('a', 4)).toMatchObject({ status: 'impossible', remaining: 0 })

@@ -15,7 +15,12 @@
 -- suffixes             by key: the key metadata after the state, if `read` finds it (see
 --                      key_metadata.lua)
 -- read(key, value)     reads a key, once and before any other function; repairs a state that a
---                      clock step left too far ahead
+--                      clock step left too far ahead. A repair that rewrites units of earlier calls is
+--                      written only after `repair`
+-- repair(key)          makes such a repair take effect. Returns the time from which the key was to be
+--                      fresh, or nil if there was no such repair. Fixed windows, sliding windows,
+--                      sliding counters and logs have it
+-- kept                 by key: set until `repair`, if there is such a repair
 -- outcome_of(key, cost)
 --                      the outcome of a call
 -- charge(key, cost)    charges the cost for which `outcome_of` last returned ADMITTED
@@ -31,8 +36,6 @@
 --                      reloaded after. `refund` then also returns whether the key is fresh.
 -- ends_on_milliseconds whether reset times are whole milliseconds, so that decisions do not round them
 -- reset_at(key)        the time from which the key is fresh; concurrency lacks it
--- rewritten            by key: the time from which the key was to be fresh, if `read` has rewritten
---                      units of earlier calls
 -- encode_state(key, cost, outcome, owed)
 --                      the state for the reply, and the numbers of the state if they differ from
 --                      the policy's. With `reports_limits`, the times for costs after `owed` units are
@@ -87,9 +90,17 @@ local function is_overridden(context, executor, metadata)
     and (not executor.accepts_override or executor.accepts_override(numbers))
 end
 
+-- Makes the repair of a key take effect.
+local function repair_key(context, executor, key)
+  local until_time = executor.repair and executor.repair(key)
+  if until_time then
+    invalidate(context, key, until_time)
+  end
+end
+
 -- Reads a key into the policy's executor, and also into the executor of its override if one
--- decides.
-local function load_key(context, group, executor, key, value)
+-- decides. With `is_kept`, its repair does not take effect yet.
+local function load_key(context, group, executor, key, value, is_kept)
   local state, metadata = value
   if value and executor.is_string then
     state, metadata = split_metadata(value)
@@ -109,9 +120,8 @@ local function load_key(context, group, executor, key, value)
     executor.read(key, state)
     group.executor_of[key] = executor
   end
-  local rewritten = executor.rewritten and executor.rewritten[key]
-  if rewritten then
-    invalidate(context, key, rewritten)
+  if not is_kept then
+    repair_key(context, executor, key)
   end
 end
 
@@ -143,8 +153,13 @@ local function record_outcome(context, group, executor, key, cost, outcome)
     code, details = code + OUTCOME_OWED, (details or '')
       .. struct.pack('>dddd', owed, metadata.owed_at, metadata.owed_capacity, metadata.owed_period)
   end
-  if outcome == OUTCOME_ADMITTED and metadata and metadata.moved > 0 then
-    code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', metadata.moved)
+  local moved = metadata and metadata.moved or 0
+  if executor.kept and executor.kept[key] then
+    -- As after the repair.
+    moved = moved + 1
+  end
+  if outcome == OUTCOME_ADMITTED and moved > 0 then
+    code, details = code + OUTCOME_MARKED, (details or '') .. struct.pack('>d', moved)
   end
   if code ~= OUTCOME_ADMITTED then
     context.outcome_codes[count], context.details[count] = code, details

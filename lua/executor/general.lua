@@ -1,5 +1,11 @@
 -- General path: decides groups with calls of any kind, and calls that fast paths leave to it.
 
+-- Whether an operation concerns a key alone. The twin of `Operation::concerns_key_alone` in Rust.
+local function concerns_key_alone(operation)
+  return operation == OPERATION_RESET or operation == OPERATION_BLOCK or operation == OPERATION_UNBLOCK
+    or operation == OPERATION_OVERRIDE or operation == OPERATION_CLEAR_OVERRIDE
+end
+
 -- Decides a group with calls of any kind. Returns the position after the group and the group's last
 -- key.
 --
@@ -33,7 +39,7 @@ local function decide_group(context, at, key_offset, has_holds)
       local values = executor.is_string and key_count > 0
         and redis.call('MGET', unpack(KEYS, key_offset + 1, key_offset + key_count))
       for key = key_offset + 1, key_offset + key_count do
-        load_key(context, group, executor, key, values and values[key - key_offset])
+        load_key(context, group, executor, key, values and values[key - key_offset], call_count > 0)
       end
     end
     at, key_offset = executor.after, key_offset + key_count
@@ -59,6 +65,13 @@ local function decide_group(context, at, key_offset, has_holds)
       local number = numbers[dimension_of[index] + 1]
       keys[index] = number > 0 and key_offsets[index] + number or 0
     end
+    if not concerns_key_alone(operation) then
+      for index, key in ipairs(keys) do
+        if key > 0 and not group.is_stale then
+          repair_key(context, group.executor_of[key] or group.executors[index], key)
+        end
+      end
+    end
     if operation == OPERATION_TAKE then
       local cost
       cost, at = unpack_struct('>d', context.request, at)
@@ -73,7 +86,9 @@ local function decide_group(context, at, key_offset, has_holds)
       if context.is_metered then
         operation, kind = kind and operation or operation - OPERATION_METERED, kind and kind - OPERATION_METERED
       end
-      pay(context, group, keys)
+      if not concerns_key_alone(operation) then
+        pay(context, group, keys)
+      end
       local first, units, details = context.outcome_count + 1
       at, units, details = operations[operation](group, keys, at, key_offset, kind)
       if units then

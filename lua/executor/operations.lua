@@ -52,10 +52,8 @@ local function new_operations(context)
     return high * 4294967296 + low
   end
 
-  -- Records the status of the keys as outcomes. Units that came back, or other numbers, may pay more of
-  -- the owed units before.
-  local function report_status(group, keys)
-    pay(context, group, keys)
+  -- Records the status of the keys as outcomes.
+  local function record_status(group, keys)
     for index = 1, #group.executors do
       local key = keys[index]
       if key > 0 then
@@ -64,6 +62,12 @@ local function new_operations(context)
           group.is_stale and OUTCOME_STALE or executor.outcome_of(key, 0))
       end
     end
+  end
+
+  -- The same, after units that came back have paid more of the owed units.
+  local function report_status(group, keys)
+    pay(context, group, keys)
+    record_status(group, keys)
   end
 
   local operations = {}
@@ -396,7 +400,7 @@ local function new_operations(context)
         reset_key(context, group, index, key, metadata)
       end
     end
-    report_status(group, keys)
+    record_status(group, keys)
     return after, 0
   end
 
@@ -408,7 +412,7 @@ local function new_operations(context)
       metadata.blocked_until = math.max(metadata.blocked_until, end_of(context, duration))
       executor.mark_rewrite(key)
     end)
-    report_status(group, keys)
+    record_status(group, keys)
     return after, 0
   end
 
@@ -419,7 +423,7 @@ local function new_operations(context)
         executor.mark_rewrite(key)
       end
     end)
-    report_status(group, keys)
+    record_status(group, keys)
     return at, 0
   end
 
@@ -437,10 +441,14 @@ local function new_operations(context)
         metadata.override_until, metadata.override_numbers = end_of(context, duration), numbers
         context.key_metadata[key] = metadata
         executor.mark_rewrite(key)
-        flush_and_reload(context, group, index, key)
+        flush_and_reload(context, group, index, key, true)
+        executor = executor_of(group, index, key)
+        if executor.override_numbers then
+          repair_key(context, executor, key)
+        end
       end
     end
-    report_status(group, keys)
+    record_status(group, keys)
     return after, 0
   end
 
@@ -449,10 +457,10 @@ local function new_operations(context)
       if context.key_metadata[key] then
         context.key_metadata[key].override_until = 0
         executor.mark_rewrite(key)
-        flush_and_reload(context, group, index, key)
+        flush_and_reload(context, group, index, key, true)
       end
     end)
-    report_status(group, keys)
+    record_status(group, keys)
     return at, 0
   end
 

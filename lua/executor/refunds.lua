@@ -5,8 +5,8 @@ local function executor_of(group, index, key)
 end
 
 -- Writes a key now and reloads it into a new executor. If the write fails, nothing changes here:
--- the key stays dirty, and its outcomes fail when the group is written.
-local function flush_and_reload(context, group, index, key)
+-- the key stays dirty, and its outcomes fail when the group is written. `is_kept` is as for `load_key`.
+local function flush_and_reload(context, group, index, key, is_kept)
   local executor = executor_of(group, index, key)
   if executor.write_modes[key] then
     extend_mark(context, executor, key)
@@ -26,7 +26,7 @@ local function flush_and_reload(context, group, index, key)
   group.all_executors[#group.all_executors + 1] = fresh
   group.executor_of[key] = fresh
   local value = fresh.is_string and redis.pcall('GET', KEYS[key])
-  load_key(context, group, fresh, key, type(value) == 'string' and value)
+  load_key(context, group, fresh, key, type(value) == 'string' and value, is_kept)
 end
 
 -- Makes a key fresh. Its metadata stays.

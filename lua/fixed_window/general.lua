@@ -26,17 +26,16 @@ local function fixed_window(context, source, at)
   local packed = {}
   -- By key: the units added to the stored window.
   local added = {}
-  -- By key: the end of a stored window that ended too late, in microseconds.
-  local rewritten = {}
+  -- By key: the stored end of a window that ends too late, until it is repaired.
+  local kept_ends = {}
 
   -- Sets the window of a key. A window that ends later than any window can end now was written by a
   -- longer window, or before the clock stepped back. It gets the end of a window opened now, and
   -- keeps its count.
   local function set_window(key, window_end, count)
     if window_end > latest_end then
-      rewritten[key] = window_end * 1000
+      kept_ends[key] = window_end
       window_end = new_end
-      mark_dirty(key, 2)
     end
     -- If all units were refunded, there is no window.
     ends[key], counts[key] = count > 0 and window_end or 0, count
@@ -59,6 +58,15 @@ local function fixed_window(context, source, at)
       if is_integer(window_end) and is_integer(count) then
         set_window(key, window_end, count)
       end
+    end
+  end
+
+  local function repair(key)
+    local window_end = kept_ends[key]
+    if window_end then
+      kept_ends[key] = nil
+      mark_dirty(key, 2)
+      return window_end * 1000
     end
   end
 
@@ -127,7 +135,7 @@ local function fixed_window(context, source, at)
   end
 
   local function reset_at(key)
-    return (ends[key] or 0) * 1000
+    return (kept_ends[key] or ends[key] or 0) * 1000
   end
 
   local function encode_state(key)
@@ -135,7 +143,7 @@ local function fixed_window(context, source, at)
   end
 
   local function write_window(key)
-    local window_end, count = ends[key], counts[key]
+    local window_end, count = kept_ends[key] or ends[key], counts[key]
     if write_modes[key] == 1 and packed[key] and count < VALUE_COUNTS and added[key] and not context.key_metadata[key] then
       local reply = redis.pcall('INCRBY', KEYS[key], added[key])
       if type(reply) ~= 'number' then
@@ -154,9 +162,9 @@ local function fixed_window(context, source, at)
 
   return {
     after = after, is_string = true, is_stale = not new_end, dirty_keys = dirty_keys, write_modes = write_modes,
-    read = read, outcome_of = outcome_of, charge = charge, refund = refund,
+    read = read, repair = repair, kept = kept_ends, outcome_of = outcome_of, charge = charge, refund = refund,
     record_refused = counts_refused == 1 and record_refused or nil,
-    ends_on_milliseconds = true, reset_at = reset_at, rewritten = rewritten, encode_state = encode_state, mark_rewrite = mark_rewrite,
+    ends_on_milliseconds = true, reset_at = reset_at, encode_state = encode_state, mark_rewrite = mark_rewrite,
     write = write_window,
   }
 end

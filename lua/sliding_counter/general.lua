@@ -25,8 +25,8 @@ local function sliding_counter(context, source, at)
 
   -- By key: the state, and its window's length; nil if the value cannot be read.
   local ends, current_units, previous_units, lengths = {}, {}, {}, {}
-  -- By key: the reset time of a state that a clock step left too far ahead, in microseconds.
-  local rewritten = {}
+  -- By key: a stored state that a clock step left too far ahead, until it is repaired.
+  local kept_states = {}
   -- The state after the last admitted call, and its write mode.
   local next_end, next_current, next_previous, next_write_mode
 
@@ -49,13 +49,24 @@ local function sliding_counter(context, source, at)
     end
     if window_end > now_ms + 2 * length then
       -- The clock has stepped back: the open window is fully used, as far as a value can count.
-      rewritten[key] = (current > 0 and window_end + length or previous > 0 and window_end or 0) * 1000
+      kept_states[key] = {
+        window_end, current, previous,
+        reset_at = (current > 0 and window_end + length or previous > 0 and window_end or 0) * 1000,
+      }
       local max_product = LIMIT - 1
       local full_count = math.min(limit, (max_product - max_product % length) / length)
       window_end, current, previous = end_of_window(now_ms, length), math.max(current, full_count), 0
-      mark_dirty(key, 2)
     end
     ends[key], current_units[key], previous_units[key], lengths[key] = window_end, current, previous, length
+  end
+
+  local function repair(key)
+    local kept = kept_states[key]
+    if kept then
+      kept_states[key] = nil
+      mark_dirty(key, 2)
+      return kept.reset_at
+    end
   end
 
   local function outcome_of(key, cost)
@@ -95,6 +106,9 @@ local function sliding_counter(context, source, at)
   end
 
   local function reset_at(key)
+    if kept_states[key] then
+      return kept_states[key].reset_at
+    end
     if (current_units[key] or 0) > 0 then
       return (ends[key] + lengths[key]) * 1000
     end
@@ -132,8 +146,12 @@ local function sliding_counter(context, source, at)
   end
 
   local function write_counter(key)
-    local window_end, length = ends[key], lengths[key]
-    local state = pack('>ddd', window_end, current_units[key], previous_units[key])
+    local kept, length = kept_states[key], lengths[key]
+    local window_end, current, previous = ends[key], current_units[key], previous_units[key]
+    if kept then
+      window_end, current, previous = unpack(kept)
+    end
+    local state = pack('>ddd', window_end, current, previous)
     if write_modes[key] == 1 and not context.key_metadata[key] then
       -- The window is unchanged, and so is the TTL.
       local reply = redis.pcall('SETRANGE', KEYS[key], '0', state)
@@ -149,7 +167,7 @@ local function sliding_counter(context, source, at)
 
   return {
     after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
-    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at, rewritten = rewritten,
+    repair = repair, kept = kept_states, outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at,
     encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_counter,
   }
 end

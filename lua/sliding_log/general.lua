@@ -43,8 +43,8 @@ local function sliding_log(context, source, at)
 
   -- By key: the log, nil if the value cannot be read; the encoded metadata after the state.
   local logs, suffixes = {}, {}
-  -- By key: the reset time of a log that a clock step left too far ahead.
-  local rewritten = {}
+  -- By key: a stored log that a clock step left too far ahead, until it is repaired.
+  local kept_logs = {}
 
   local function to_decimal(number)
     return format('%.0f', number)
@@ -170,11 +170,14 @@ local function sliding_log(context, source, at)
           used = min(used, keep)
         end
         used = max(used, max_limit)
-        rewritten[key] = units > 0 and time + span_of(span) or 0
+        kept_logs[key] = {
+          added = {}, stored_after = after, drops_due = 0, after = after, units = units, keep = keep, at = log.at,
+          span = span, member = found[1], time = time, lag = lag, new_time = time,
+          reset_at = units > 0 and time + span_of(span) or 0,
+        }
         restart(log, used, round_up(context.now))
         log.at, log.keep, log.span = context.now, counts_refused and used or 0, max(span, own_span)
         logs[key] = log
-        mark_dirty(key, 2)
         return
       end
     end
@@ -187,6 +190,15 @@ local function sliding_log(context, source, at)
       end
     end
     logs[key] = log
+  end
+
+  local function repair(key)
+    local kept = kept_logs[key]
+    if kept then
+      kept_logs[key] = nil
+      mark_dirty(key, 2)
+      return kept.reset_at
+    end
   end
 
   -- Whether a call drops old entries, by the cumulative units before it and its own.
@@ -377,11 +389,12 @@ local function sliding_log(context, source, at)
   end
 
   local function reset_at(key)
-    return logs[key] and reset_of(logs[key]) or 0
+    local log = kept_logs[key] or logs[key]
+    return log and reset_of(log) or 0
   end
 
   local function write_log(key)
-    local log, name = logs[key], KEYS[key]
+    local log, name = kept_logs[key] or logs[key], KEYS[key]
     if log.replaced then
       local reply = call('UNLINK', name)
       if type(reply) ~= 'number' or (#log.added == 0 and encode_metadata(context, key) == '') then
@@ -414,8 +427,9 @@ local function sliding_log(context, source, at)
 
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
-    write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
-    record_refused = counts_refused and charge or nil, refund = refund, reset_at = reset_at, rewritten = rewritten,
-    encode_state = encode_state, accepts_override = accepts_override, mark_rewrite = mark_rewrite, write = write_log,
+    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, kept = kept_logs,
+    outcome_of = outcome_of, charge = charge, record_refused = counts_refused and charge or nil, refund = refund,
+    reset_at = reset_at, encode_state = encode_state, accepts_override = accepts_override,
+    mark_rewrite = mark_rewrite, write = write_log,
   }
 end

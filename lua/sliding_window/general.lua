@@ -32,8 +32,8 @@ local function sliding_window(context, source, at, layout)
   local added, new_entries, rebased = {}, {}, {}
   -- By key: the encoded metadata after the state.
   local suffixes = {}
-  -- By key: the reset time of a state that was too far ahead.
-  local rewritten = {}
+  -- By key: whether the stored entries are too far ahead, and have not been repaired.
+  local is_kept = {}
   local read_layout, end_with, write_layout, refund_entry = layout({
     now = context.now, horizon = horizon, newest = newest, reset_times = reset_times, used = used,
     old_newest = old_newest, old_reset_times = old_reset_times, added = added, new_entries = new_entries,
@@ -55,12 +55,18 @@ local function sliding_window(context, source, at, layout)
     if entry_end > max_end then
       -- Written before a clock step, or by a version with much wider buckets: all units that count
       -- move into the current bucket.
-      rewritten[key] = reset_at
+      is_kept[key], rebased[key] = true, true
       entry_end, reset_at = current_end, current_end + span
-      rebased[key] = true
-      mark_dirty(key, 2)
     end
     newest[key], used[key], reset_times[key], added[key] = entry_end, units, reset_at, 0
+  end
+
+  local function repair(key)
+    if is_kept[key] then
+      is_kept[key] = nil
+      mark_dirty(key, 2)
+      return old_reset_times[key]
+    end
   end
 
   local function outcome_of(key, cost)
@@ -129,10 +135,14 @@ local function sliding_window(context, source, at, layout)
   end
 
   local function reset_at(key)
-    return reset_times[key] or 0
+    return (is_kept[key] and old_reset_times or reset_times)[key] or 0
   end
 
   local function write_buckets(key)
+    if is_kept[key] then
+      -- Only the metadata is written.
+      rebased[key], newest[key], reset_times[key] = nil, old_newest[key], old_reset_times[key]
+    end
     local reply = write_layout(key)
     if type(reply) == 'table' and reply.err then
       return reply
@@ -154,8 +164,8 @@ local function sliding_window(context, source, at, layout)
 
   return {
     after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
-    write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
-    refund = refund, reset_at = reset_at, rewritten = rewritten, encode_state = encode_state,
+    write_modes = write_modes, suffixes = suffixes, read = read, repair = repair, kept = is_kept,
+    outcome_of = outcome_of, charge = charge, refund = refund, reset_at = reset_at, encode_state = encode_state,
     mark_rewrite = mark_rewrite, write = write_buckets,
   }
 end

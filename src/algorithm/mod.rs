@@ -252,7 +252,9 @@ pub trait Algorithm {
     /// The outcome that a call would have, and the status of each limit without it. Nothing is
     /// charged.
     ///
-    /// A state that is too far ahead after a clock step is previewed as if repaired.
+    /// A state that is too far ahead after a clock step is previewed as if repaired. Its
+    /// [`next_at`](LimitStatus::next_at) is that of a bucket that begins now, if it is fresh and begins
+    /// low.
     fn preview(&self, state: &Self::State, now: Micros, cost: u64) -> Preview {
         preview_of_copy(self, state, now, cost)
     }
@@ -294,13 +296,16 @@ pub(crate) fn preview_of_copy<A: Algorithm + ?Sized>(
 ) -> Preview {
     let mut repaired = state.clone();
     algorithm.charge(&mut repaired, now, 0);
-    let mut charged = repaired.clone();
+    let mut normalized = repaired.clone();
+    algorithm.normalize(&mut normalized, now);
+    let mut charged = normalized.clone();
     let outcome = algorithm.charge(&mut charged, now, cost);
     let mut statuses = algorithm.limit_statuses(&repaired, now, cost, Outcome::Admitted);
+    let begun = algorithm.limit_statuses(&normalized, now, cost, Outcome::Admitted);
     // `retry_at` is computed from the state after the call.
     let then = algorithm.limit_statuses(&charged, now, cost, outcome);
-    for (standing, then) in statuses.iter_mut().zip(&then) {
-        standing.retry_at = then.retry_at;
+    for ((standing, begun), then) in statuses.iter_mut().zip(&begun).zip(&then) {
+        (standing.next_at, standing.retry_at) = (begun.next_at, then.retry_at);
     }
     let none_left = then.iter().any(|limit| limit.remaining == 0);
     let takes_last = outcome == Outcome::Admitted && cost > 0 && none_left;

@@ -55,6 +55,16 @@ pub struct RepeatableCall {
     pub request: Option<PermitRequest>,
 }
 
+impl Operation {
+    /// Whether the operation concerns a key alone, and no units under the numbers of a policy: its
+    /// caller names no variant.
+    #[must_use]
+    pub fn concerns_key_alone(&self) -> bool {
+        use Operation::{Block, ClearOverride, Override, Reset, Unblock};
+        matches!(self, Reset | Block { .. } | Unblock | Override { .. } | ClearOverride)
+    }
+}
+
 impl RepeatableCall {
     /// The code of the operation without the identifier.
     pub(crate) fn kind(&self) -> u8 {

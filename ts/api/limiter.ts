@@ -3,7 +3,7 @@ import { openBackend } from '../backends/open.js'
 import { appliedBy, type CallId, type Operation } from '../backends/operation.js'
 import { isNone, type Units } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
-import { KeyReader, type Keys, tagOf } from '../input/keys.js'
+import { KeyReader, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { type BanRule, type PolicySet, policySetsOf } from '../policies/policy-set.js'
 import { withBanRule } from './ban.js'
@@ -37,7 +37,7 @@ import {
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
 import { PermitPool } from './permit-pool.js'
-import { chargeFor, performRefund, refundOperationFor } from './refund.js'
+import { chargeFor, checkRefundKey, performRefund, type RefundKey, refundOperationFor } from './refund.js'
 import { takeById } from './repeatable.js'
 import {
   checkReservable,
@@ -289,20 +289,16 @@ export class Limiter {
 
   async refund(decision: unknown, units?: unknown, options?: unknown): Promise<Moved> {
     checkCount(arguments.length, 3, 'refund takes a decision, units and options')
-    const backend = this.#checkOpen()
-    const { meters, policies } = backend.policySet
-    const credit = refundCreditOf(decision, backend.origin, meters && policies.length)
+    const { origin, policySet } = this.#checkOpen()
+    const { meters, policies } = policySet
+    const credit = refundCreditOf(decision, origin, meters && policies.length)
     if (credit === undefined) {
-      return this.#refundCopy(backend, decision, units, options)
+      return this.#refundCopy(decision, units, options)
     }
     // The key may be given all the same, so that a program can refund both kinds.
-    if (options !== undefined) {
-      const { keys } = this.#readRefundKey(options)
-      const own = typeof credit.key === 'string' ? [credit.key] : credit.key.keys
-      if (own.some((key, index) => key !== keys[index])) {
-        throw new TollgateError('INVALID_OPTION', 'refund: key must be the key of the decision, got another')
-      }
-    }
+    const given = options === undefined ? undefined : this.#readRefundKey(options)
+    const backend = this.#tiers.backendOf('refund', given?.tier ?? credit.tier)
+    checkRefundKey(credit, given)
     const claimed = credit.claim(units === undefined ? undefined : refundedUnitsOf(meters, units))
     if (isNone(claimed)) {
       return movedBy(meters, undefined)
@@ -313,11 +309,12 @@ export class Limiter {
   }
 
   /** Refunds units of a copy of a decision, which knows neither its key nor its units. */
-  async #refundCopy(backend: LimiterBackend, value: unknown, units: unknown, options: unknown): Promise<Moved> {
+  async #refundCopy(value: unknown, units: unknown, options: unknown): Promise<Moved> {
     if (options === undefined || typeof value !== 'object' || value === null || value instanceof Promise) {
       throw notRefundableError(value)
     }
-    const keys = this.#readRefundKey(options)
+    const { keys, tier } = this.#readRefundKey(options)
+    const backend = this.#tiers.backendOf('refund', tier)
     const decision = copiedDecisionOf(value, backend.policySet)
     const { meters } = backend.policySet
     const refunded = refundedUnitsOf(meters, units)
@@ -330,9 +327,9 @@ export class Limiter {
     return movedBy(meters, await backend.execute(keys, operation))
   }
 
-  #readRefundKey(options: unknown): Keys {
-    const { key, tag } = optionsOf('INVALID_OPTION', 'refund', options, ['key', 'tag'])
-    return this.#keyReader.read(key, tagOf(tag))
+  #readRefundKey(options: unknown): RefundKey {
+    const { key, tag, tier } = optionsOf('INVALID_OPTION', 'refund', options, ['key', 'tag', 'tier'])
+    return { keys: this.#keyReader.read(key, tagOf(tag)), tier }
   }
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {

@@ -230,17 +230,17 @@ export interface RateLimiter<P extends Enforced = Policy | Policies> {
    *
    * @param decision - The object returned by {@link take}, `takeSync`, {@link takeMany},
    * {@link takeUpTo} or `wait` of this limiter; or a copy, such as one from JSON, with `units` and
-   * `options.key`.
+   * `options.key`, and with tiers the `options.tier` of the call.
    * @param units - A whole number from 1; with meters, units of some of them. Default: all units of the decision
    * that are not yet refunded. Required for a copy.
-   * @param options - The key of the decision. Required for a copy. Each refund of a copy counts, and a copy
-   * whose `source` is not `'store'` refunds nothing.
+   * @param options - The key of the decision, and with tiers its tier. Required for a copy. Each refund of a copy
+   * counts, and a copy whose `source` is not `'store'` refunds nothing.
    * @returns The units refunded, with meters those of each meter: under several policies the most that one of them refunded.
    */
   refund(
     decision: Decision<LimitNames<P>>,
     units?: SomeUnitsBy<MeterOf<P>>,
-    options?: Pick<TakeOptions, 'tag'> & { readonly key: KeyOf<P> },
+    options?: WithTier<P, Pick<TakeOptions, 'tag'> & { readonly key: KeyOf<P> }>,
   ): Promise<UnitsBy<MeterOf<P>>>
 
   /**

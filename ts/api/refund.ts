@@ -3,10 +3,28 @@ import type { Charge, OperationResult, RefundOperation } from '../backends/opera
 import type { Units } from '../backends/units.js'
 import { microsOf } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
+import { invalid, shown } from '../input/options.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Decision, PolicyNumbers } from './decision.js'
 import type { RefundCredit } from './decision-metadata.js'
 import { TollgateError } from './error.js'
+
+/** The key and the tier that the caller of a refund names. */
+export interface RefundKey {
+  readonly keys: Keys
+  readonly tier: unknown
+}
+
+/** @throws {TollgateError} `INVALID_OPTION` unless the decision has this key and, if one is given, this tier. */
+export function checkRefundKey({ key, tier }: RefundCredit, given: RefundKey | undefined): void {
+  const own = typeof key === 'string' ? [key] : key.keys
+  if (given !== undefined && own.some((one, index) => one !== given.keys.keys[index])) {
+    throw new TollgateError('INVALID_OPTION', 'refund: key must be the key of the decision, got another')
+  }
+  if (given?.tier !== undefined && given.tier !== tier) {
+    throw invalid('INVALID_OPTION', 'refund: tier', `must be ${shown(tier)}, the tier of the decision`, given.tier)
+  }
+}
 
 /** The operation that refunds units of a decision on a call of `cost` units, of which `kept` stay charged. */
 export function refundOperationFor(

@@ -44,7 +44,7 @@ export class TierBackends {
     this.policiesByTier = policiesOfTiers(this.#byTier)
   }
 
-  /** The backend of the first tier. It also changes keys, which concerns no tier. */
+  /** The backend of the first tier. It also runs the operations that read no numbers of a tier. */
   get first(): LimiterBackend {
     return this.#backends[0] as LimiterBackend
   }

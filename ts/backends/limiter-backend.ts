@@ -1,4 +1,5 @@
 import type { Decision } from '../api/decision.js'
+import type { DecisionOrigin } from '../api/decision-metadata.js'
 import type { TollgateError } from '../api/error.js'
 import type { Keys } from '../input/keys.js'
 import { realTime, type WaitingTime } from '../platform/waiting-time.js'
@@ -24,8 +25,8 @@ import type { Units } from './units.js'
 export interface LimiterBackend {
   /** Whether {@link take} answers synchronously. */
   readonly isSync: boolean
-  /** Identifies the limiter in decision metadata; the same for all variants. */
-  readonly origin: object
+  /** Identifies the limiter and the tier in decision metadata. */
+  readonly origin: DecisionOrigin
   /** The policies under which the store charges units. With leases they are not those of the user. */
   readonly policySet: PolicySet
   /** Whether the store is known to be down, so that a call would fail. */

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::PolicyEntry;
 use crate::policy::Policy;
 use crate::policy::ban::BanRecord;
 use crate::policy::execute::stored::{Hold, LATE, RememberedCalls};
@@ -77,5 +78,26 @@ impl KeyMetadata {
     #[must_use]
     pub fn in_force<'a>(&'a self, limiters: &'a Policy, now: Micros) -> &'a Policy {
         self.override_at(now).map_or(limiters, |numbers| &*numbers.policy)
+    }
+}
+
+/// Gives keys other numbers until a time, and repairs their states by them.
+pub(super) fn override_until(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    by: &[Option<Arc<Policy>>],
+    until: Micros,
+) {
+    for entry in entries {
+        if let Some(Some(policy)) = by.get(entry.number)
+            && policy.tag() == entry.own.tag()
+        {
+            let metadata = &mut *entry.part.metadata;
+            metadata.numbers = Some(Override { policy: Arc::clone(policy), until });
+            metadata.drop_ended(now);
+            if metadata.override_at(now).is_some() {
+                entry.repair(now);
+            }
+        }
     }
 }

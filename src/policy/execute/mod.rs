@@ -14,8 +14,8 @@
 //! refunded or added to meanwhile. A call that a block refuses is not counted, even where refused
 //! calls count.
 //!
-//! **An override** replaces the limiter's numbers until it ends. When it starts and when it ends,
-//! the state is read as for changed numbers.
+//! **An override** replaces the limiter's numbers until it ends. When it starts, and by the first call
+//! after its end, the state is read as for changed numbers.
 //!
 //! **A ban** is a block that a key gets for refused calls: see [`BanRule`]. A reset forgets strikes
 //! and bans; the end of a block does not.
@@ -23,15 +23,18 @@
 //! **Owed units** are paid before each operation on their key, and after one that gives units back: see
 //! [`crate::policy::owed`].
 //!
+//! **A reset, a block and an override** concern the key, whichever [variant](crate::policy::variants) of
+//! the policies decides on it. So they, and their ends, pay no owed units, and leave a state whose repair
+//! would rewrite units of calls to the next call: a window that ends too late for one variant may be that
+//! of another one, whose window is longer.
+//!
 //! A block, an override and a ban end at a fixed time. A clock that steps back makes them last longer by
 //! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step. The
 //! first operation after the end, unless it is a peek, drops what has ended. From then on it does not
 //! come back, even if the clock steps back.
 
-use std::sync::Arc;
-
 use crate::algorithm::{
-    Algorithm as _, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview,
+    Algorithm as _, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview, Rewrites,
 };
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
@@ -56,6 +59,7 @@ use moved_units::{MovedUnits, refund_charge};
 use owed::{charge_or_owe, peek_as_paid};
 
 pub use execution::{Execution, FirstCall, MoreUnits, SettledUnits};
+use metadata::override_until;
 pub use metadata::{KeyMetadata, Override};
 pub use stored::{Hold, LATE, RememberedCalls};
 
@@ -88,11 +92,16 @@ pub fn execute(
     operation: &Operation,
 ) -> Execution {
     let mut entries = entries(policies, parts);
+    let concerns_key_alone = operation.concerns_key_alone();
     if !matches!(operation, Operation::Peek { .. }) {
         for entry in &mut entries {
             entry.part.metadata.drop_ended(now);
             entry.part.state.drop_ended_mark(now);
-            entry.pay(now);
+            if concerns_key_alone {
+                entry.repair_own(now);
+            } else {
+                entry.pay(now);
+            }
         }
     }
     let mut more = MoreUnits::default();
@@ -170,7 +179,6 @@ pub fn execute(
         }
         Operation::CancelScheduled { scheduled } => scheduled::cancel(&mut entries, now, scheduled),
         Operation::Reset => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
             for PolicyEntry { own, part, .. } in &mut entries {
                 *part.state = own.reset(part.state, now);
                 part.metadata.blocked_until = 0;
@@ -182,7 +190,6 @@ pub fn execute(
             0
         }
         Operation::Block { lasting } => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
             let end = end_of(now, *lasting);
             for PolicyEntry { part, .. } in &mut entries {
                 part.metadata.blocked_until = part.metadata.blocked_until.max(end);
@@ -191,26 +198,25 @@ pub fn execute(
             0
         }
         Operation::Unblock => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
             entries.iter_mut().for_each(|entry| entry.part.metadata.blocked_until = 0);
             0
         }
         Operation::Override { policies, lasting } => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
-            override_until(&mut entries, policies, end_of(now, *lasting));
-            entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));
-            entries.iter_mut().for_each(|entry| entry.repair(now));
+            override_until(&mut entries, now, policies, end_of(now, *lasting));
             0
         }
         Operation::ClearOverride => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
-            entries.iter_mut().for_each(|entry| entry.part.metadata.numbers = None);
-            entries.iter_mut().for_each(|entry| entry.repair(now));
+            for entry in &mut entries {
+                entry.part.metadata.numbers = None;
+                entry.repair_own(now);
+            }
             0
         }
     };
-    // Units that came back, or other numbers, may pay more of the owed units.
-    entries.iter_mut().for_each(|entry| entry.pay(now));
+    if !concerns_key_alone {
+        // Units that came back may pay more of the owed units.
+        entries.iter_mut().for_each(|entry| entry.pay(now));
+    }
     Execution::new(peek(policies, &entries, now), units).with_more(more)
 }
 
@@ -247,11 +253,18 @@ impl PolicyEntry<'_, '_> {
         if cost > 0 { self.normalize(now) } else { self.repair(now) }
     }
 
-    /// Repairs the state, as every operation but a peek does. If an override shortens a window, the
-    /// window then ends one window after the override, and not after the next call.
+    /// Repairs the state. If an override shortens a window, the window then ends one window after the
+    /// override, and not after the next call.
     fn repair(&mut self, now: Micros) {
         let (policy, state) = self.policy_and_state(now);
         policy.charge(state, now, 0);
+    }
+
+    /// Repairs the state unless that rewrites the units of earlier calls.
+    fn repair_own(&mut self, now: Micros) {
+        if self.policy(now).rewrites(self.part.state, now) != Rewrites::Always {
+            self.repair(now);
+        }
     }
 
     /// Charges a cost, if it fits.
@@ -463,16 +476,6 @@ fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros) -> R
     };
     let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
     Response::of_preview(policies, &outcomes, now, takes_last)
-}
-
-fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {
-    for PolicyEntry { number, own, part, .. } in entries {
-        if let Some(Some(policy)) = by.get(*number)
-            && policy.tag() == own.tag()
-        {
-            part.metadata.numbers = Some(Override { policy: Arc::clone(policy), until });
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::algorithm::{ChargeRecord, FixedWindow, Gcra, LogLimit, SlidingLog};
 use crate::policy::decision::{Decision, Status};

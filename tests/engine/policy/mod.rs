@@ -16,4 +16,5 @@ mod permits;
 pub(crate) mod refund_laws;
 pub(crate) mod refunds;
 pub(crate) mod scheduled;
+pub(crate) mod spec;
 pub(crate) mod specs;

@@ -220,14 +220,14 @@ pub(crate) fn judge(
                     }
                 }
                 None => {
-                    oracle.change(&numbers, now, |_, _| ());
+                    oracle.repair(&numbers, now);
                     held = Some(each(cost, |_| 0));
                     prop_assert_eq!(executed.units, 0);
                 }
             }
         }
         Operation::Renew { hold, lasting } => {
-            oracle.change(&numbers, now, |_, _| ());
+            oracle.repair(&numbers, now);
             let found = oracle.holds.find(hold, now);
             prop_assert_eq!(executed.units, u64::from(found.is_some()));
             if let Some(before) = found {
@@ -236,7 +236,7 @@ pub(crate) fn judge(
             }
         }
         Operation::Settle { hold, actual, .. } => {
-            oracle.change(&numbers, now, |_, _| ());
+            oracle.repair(&numbers, now);
             let found = oracle.holds.take(hold, now, actual).map(|found| found.units);
             let mut charged = vec![0; oracle.own_until.len()];
             for &number in &numbers {
@@ -275,7 +275,7 @@ pub(crate) fn judge(
             oracle.blocked_until[number] = 0;
         }),
         Operation::Override { lasting, .. } => oracle.change(&numbers, now, |oracle, number| {
-            oracle.own_until[number] = now + lasting;
+            oracle.override_until(number, now, now + lasting);
         }),
         Operation::ClearOverride => oracle.change(&numbers, now, |oracle, number| {
             oracle.own_until[number] = 0;

@@ -1,65 +1,20 @@
 //! The oracle of a mix of policies of all kinds: each single-policy oracle is tried on a copy
 //! before one of them is charged.
 
-use tollgate::policy::Policy;
 use tollgate::policy::ban::{Ban, BanRule};
 use tollgate::policy::decision::Status;
 use tollgate::policy::multi_policy::{Block, LimitReport, LimitReports};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
-use crate::algorithm::buckets::{BucketSpec, leaky};
-use crate::algorithm::calendar_window::{CalendarOracle, CalendarSpec};
-use crate::algorithm::log_oracle::{LogOracle, LogSpec};
-use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
-use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
+use crate::algorithm::calendar_window::CalendarOracle;
+use crate::algorithm::log_oracle::LogOracle;
+use crate::algorithm::sliding_counter::CounterOracle;
+use crate::algorithm::sliding_window::SlidingOracle;
 use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
 use crate::policy::bans::BanOracle;
 use crate::policy::hold_oracle::Holds;
 use crate::policy::mix::{Mix, Pair};
-use crate::policy::specs::{RateSpec, WindowSpec};
-
-/// A policy of any kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Spec {
-    Gcra(RateSpec),
-    Leaky(RateSpec),
-    Continuous(BucketSpec),
-    Interval(BucketSpec),
-    Window(WindowSpec),
-    Counter(CounterSpec),
-    Sliding(SlidingSpec),
-    Calendar(CalendarSpec),
-    Log(LogSpec),
-}
-
-impl Spec {
-    pub(crate) fn policy(self) -> Policy {
-        match self {
-            Self::Gcra(spec) => spec.gcra(),
-            Self::Leaky(spec) => leaky(spec),
-            Self::Continuous(spec) => spec.continuous(),
-            Self::Interval(spec) => spec.interval(),
-            Self::Window(spec) => spec.policy(),
-            Self::Counter(spec) => spec.policy(),
-            Self::Sliding(spec) => spec.list(),
-            Self::Calendar(spec) => spec.policy(),
-            Self::Log(spec) => spec.policy(),
-        }
-    }
-
-    /// The largest cost that a call can have.
-    pub(crate) fn limit(self) -> u64 {
-        match self {
-            Self::Gcra(spec) | Self::Leaky(spec) => spec.burst,
-            Self::Continuous(spec) | Self::Interval(spec) => spec.rate.burst + spec.debt,
-            Self::Window(spec) => spec.limit,
-            Self::Counter(spec) => spec.limit,
-            Self::Sliding(spec) => spec.limit,
-            Self::Calendar(spec) => spec.limit,
-            Self::Log(spec) => spec.limits().iter().map(|limit| limit.0).min().unwrap(),
-        }
-    }
-}
+pub(crate) use crate::policy::spec::Spec;
 
 /// The oracle of a policy of any kind.
 #[derive(Clone)]
@@ -154,6 +109,13 @@ impl AnyOracle {
         }
     }
 
+    /// The same, unless a state of longer windows may look as if it lay too far ahead.
+    fn repair_own(&mut self, spec: Spec, now: u64) {
+        if matches!(self, Self::Rate(_) | Self::Continuous(_) | Self::Interval(_)) {
+            self.repair(spec, now);
+        }
+    }
+
     /// A call that costs nothing under this policy: it only repairs the state. It is not the first call
     /// on a bucket that begins low.
     fn keep(&mut self, spec: Spec, now: u64) -> Alone {
@@ -231,8 +193,8 @@ impl CompoundOracle {
         if now < self.own_until[number] { own } else { limiters }
     }
 
-    /// Changes the key metadata of some policies. States that lie too far ahead are repaired before
-    /// and after it.
+    /// Changes the key metadata of some policies. A state that lies too far ahead under any numbers is
+    /// repaired.
     pub(crate) fn change(
         &mut self,
         numbers: &[usize],
@@ -241,10 +203,24 @@ impl CompoundOracle {
     ) {
         for &number in numbers {
             let spec = self.spec(number, now);
-            self.singles[number].repair(spec, now);
+            self.singles[number].repair_own(spec, now);
             change(self, number);
+        }
+    }
+
+    /// Repairs states that lie too far ahead for the active numbers.
+    pub(crate) fn repair(&mut self, numbers: &[usize], now: u64) {
+        for &number in numbers {
             let spec = self.spec(number, now);
             self.singles[number].repair(spec, now);
+        }
+    }
+
+    /// Gives a key other numbers, under which its state is repaired.
+    pub(crate) fn override_until(&mut self, number: usize, now: u64, until: u64) {
+        self.own_until[number] = until;
+        if now < until {
+            self.repair(&[number], now);
         }
     }
 

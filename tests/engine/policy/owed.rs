@@ -77,7 +77,7 @@ impl Observed {
     /// Lets the key pay, and observes the payment.
     fn pay(&mut self) {
         let before = self.owed();
-        self.execute(&Operation::Unblock);
+        self.execute(&Operation::Penalize { units: 0.into() });
         let mut paid = before.units - self.owed().units;
         let periods = if before.units > 0 { (self.now - before.at) / period(self.spec) } else { 0 };
         for number in 1..periods {

@@ -1,4 +1,5 @@
 import type { Decision } from '../../api/decision.js'
+import type { DecisionOrigin } from '../../api/decision-metadata.js'
 import { TollgateError } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { translated } from '../../input/options.js'
@@ -33,7 +34,6 @@ export class EmbeddedShare implements FallbackResponder {
 
   /**
    * @param address - The server that the share replaces.
-   * @param origin - Identifies the limiter in decision metadata.
    * @throws {TollgateError} As {@link shareOf}; `INVALID_OPTION` while the prefix is open with other
    * numbers.
    */
@@ -43,7 +43,7 @@ export class EmbeddedShare implements FallbackResponder {
     prefix: string,
     policySet: PolicySet,
     share: number,
-    origin: object,
+    origin: DecisionOrigin,
   ): EmbeddedShare {
     const shared = shareOf(engine, policySet, share)
     // The colon separates the name from users' store names, which have none.

@@ -1,4 +1,5 @@
 import type { Decision } from '../../api/decision.js'
+import type { DecisionOrigin } from '../../api/decision-metadata.js'
 import { TollgateError, type TollgateErrorCode } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
@@ -36,7 +37,7 @@ function rethrowUnlessStoreFailure(error: unknown): void {
  */
 export class FallbackBackend implements LimiterBackend {
   readonly isSync = false
-  readonly origin: object
+  readonly origin: DecisionOrigin
   readonly policySet: PolicySet
   readonly #store: LimiterBackend
   readonly #fallback: FallbackResponder

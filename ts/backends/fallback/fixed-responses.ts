@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata, withUnits } from '../../api/decision-metadata.js'
+import { type DecisionOrigin, withMetadata, withUnits } from '../../api/decision-metadata.js'
 import type { TollgateError } from '../../api/error.js'
 import { checkKey, type Keys } from '../../input/keys.js'
 import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
@@ -36,11 +36,10 @@ export function limitNumbersOf({ limits, policies, isSingle }: PolicySet): reado
  */
 export class FixedResponses implements FallbackResponder {
   readonly #isAllowed: boolean
-  readonly #origin: object
+  readonly #origin: DecisionOrigin
   readonly #limits: readonly LimitNumbers[]
 
-  /** @param origin - Identifies the limiter in decision metadata. */
-  constructor(isAllowed: boolean, policySet: PolicySet, origin: object) {
+  constructor(isAllowed: boolean, policySet: PolicySet, origin: DecisionOrigin) {
     this.#isAllowed = isAllowed
     this.#origin = origin
     this.#limits = limitNumbersOf(policySet)
@@ -100,7 +99,7 @@ export class FixedResponses implements FallbackResponder {
   }
 
   openVariant(policySet: PolicySet): FixedResponses {
-    return new FixedResponses(this.#isAllowed, policySet, this.#origin)
+    return new FixedResponses(this.#isAllowed, policySet, this.#origin.ofTier(policySet.tier))
   }
 
   close(): void {}

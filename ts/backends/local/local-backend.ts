@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata, withUnits } from '../../api/decision-metadata.js'
+import { type DecisionOrigin, withMetadata, withUnits } from '../../api/decision-metadata.js'
 import { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
 import type { Policy } from '../../policies/policy.js'
@@ -27,7 +27,7 @@ import { RefusalCache } from './refusal-cache.js'
  */
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
-  readonly origin: object
+  readonly origin: DecisionOrigin
   readonly policySet: PolicySet
   readonly leases: Leases | undefined
   readonly #store: LimiterBackend
@@ -275,6 +275,9 @@ export class LocalBackend implements LimiterBackend {
     this.#forEachVariant((variant) => {
       variant.leases?.end(keys, operation.kind === 'reset')
       variant.#refusals.forget(keys)
+      if (operation.kind === 'block') {
+        variant.#refusals.block(keys, operation.durationUs / 1_000)
+      }
     })
     return this.#changing(keys, () => this.#store.execute(keys, operation))
   }

@@ -64,6 +64,9 @@ export class RefusalCache {
   /** The same for all other keys. */
   #allChangedAt = Number.NEGATIVE_INFINITY
 
+  /** The keys that this limiter has blocked, as long as older refusals of other keys may last. */
+  readonly #blocked: BoundedMap<{ readonly until: number }>
+
   constructor(policySet: PolicySet, { refusalsMs, maxKeys }: LocalOptions, now: () => number) {
     this.#policySet = policySet
     this.#parts = refusingPartsOf(policySet)
@@ -71,6 +74,7 @@ export class RefusalCache {
     this.#maxMs = refusalsMs
     this.#now = now
     this.#keys = new BoundedMap(maxKeys)
+    this.#blocked = new BoundedMap(maxKeys)
   }
 
   get isOn(): boolean {
@@ -101,12 +105,18 @@ export class RefusalCache {
     }
     const now = this.#now()
     const refusals: (Refusal | undefined)[] = []
+    let isBlocked = false
     this.#forEachId(keys, (id, { policy }, part) => {
       const refusal = this.#keys.get(id)?.refusalOf(unitsUnder(cost, policy), now)
       if (refusal !== undefined) {
         refusals[part] = refusal
       }
+      isBlocked ||= refusal === undefined && now < (this.#blocked.get(id)?.until ?? 0)
     })
+    // The refusal of another part does not know the block.
+    if (isBlocked) {
+      return undefined
+    }
     const known = refusals.filter((refusal) => refusal !== undefined)
     const isUnknown = known.some((refusal) => mayBeImpossible(refusal, cost))
     return known.length === 0 || (isUnknown && !known.some(({ isImpossible }) => isImpossible))
@@ -183,6 +193,7 @@ export class RefusalCache {
   /** Forgets the refusals of keys before the keys are changed. */
   forget(keys: Keys): void {
     this.#forEachId(keys, (id) => {
+      this.#blocked.delete(id)
       const key = this.#keys.get(id)
       const waiting = key?.waiting
       if (key !== undefined) {
@@ -196,6 +207,12 @@ export class RefusalCache {
       }
     })
     this.#boundChanged()
+  }
+
+  /** Makes calls with these keys ask the store, until it has told of their block. */
+  block(keys: Keys, durationMs: number): void {
+    const until = this.#now() + Math.min(durationMs, this.#maxMs)
+    this.#forEachId(keys, (id) => this.#blocked.set(id, { until }))
   }
 
   #boundChanged(): void {

@@ -99,7 +99,7 @@ export abstract class EmbeddedStore extends Store {
       return this.#native.open(prefix, policies)
     })
     warnOfOtherNumbers(state.prefixWithOtherNumbers)
-    return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet, {}, use)
+    return new MemoryBackend(this.engine, state, nowOf(this.#clock), policySet, undefined, use)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Decision } from '../../api/decision.js'
-import { withMetadata, withUnits } from '../../api/decision-metadata.js'
+import { DecisionOrigin, withMetadata, withUnits } from '../../api/decision-metadata.js'
 import { TollgateError } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { invalid } from '../../input/options.js'
@@ -42,7 +42,7 @@ const LAST_TIME_MS = 2 ** 52 / 1_000
 export class MemoryBackend implements LimiterBackend {
   readonly isSync = true
   readonly isDown = false
-  readonly origin: object
+  readonly origin: DecisionOrigin
   readonly policySet: PolicySet
   readonly #engine: Engine
   readonly #native: EngineLimiterState
@@ -60,7 +60,7 @@ export class MemoryBackend implements LimiterBackend {
   readonly #release: () => void
 
   /**
-   * @param origin - Identifies the limiter in decision metadata. Default: a new object.
+   * @param origin - Default: that of a new limiter.
    * @param use - Called at once. The function that it returns is called when the backend is closed.
    */
   constructor(
@@ -68,7 +68,7 @@ export class MemoryBackend implements LimiterBackend {
     state: EngineLimiterState,
     clock: (() => number) | undefined,
     policySet: PolicySet,
-    origin: object = {},
+    origin = new DecisionOrigin(policySet.tier),
     use: UsePrefix = () => () => {},
   ) {
     const { limits, policies } = policySet
@@ -159,7 +159,8 @@ export class MemoryBackend implements LimiterBackend {
     const policies = compilePolicySet(this.#engine, policySet)
     const state = openedVariant(() => this.#native.openVariant(policies, index, replaces))
     warnOfOtherNumbers(state.prefixWithOtherNumbers)
-    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin, this.#use)
+    const origin = this.origin.ofTier(policySet.tier)
+    return new MemoryBackend(this.#engine, state, this.#clock, policySet, origin, this.#use)
   }
 
   async ready(): Promise<void> {}

@@ -1,5 +1,6 @@
 import type * as native from '../../../../generated/native.js'
 import type { Decision } from '../../../api/decision.js'
+import { DecisionOrigin } from '../../../api/decision-metadata.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
 import { compileOverrides, compilePolicySet, openedVariant } from '../../compile-policies.js'
@@ -31,7 +32,7 @@ export interface RedisBackendContext {
 
 export class RedisBackend implements LimiterBackend {
   readonly isSync = false
-  readonly origin: object
+  readonly origin: DecisionOrigin
   readonly policySet: PolicySet
   readonly #context: RedisBackendContext
   readonly #queue: CallQueue
@@ -55,7 +56,7 @@ export class RedisBackend implements LimiterBackend {
     policySet: PolicySet,
     tag: string | undefined,
     release: () => void,
-    origin: object = {},
+    origin = new DecisionOrigin(policySet.tier),
   ) {
     const { limits, policies } = policySet
     this.origin = origin
@@ -152,7 +153,8 @@ export class RedisBackend implements LimiterBackend {
     const callBuffer = openedVariant(() => this.#callBuffer.openVariant(policies, index, replaces))
     this.#context.batcher.policyRegistry?.setPolicies(this.#context.prefix, policySet, index)
     const release = this.#context.use(callBuffer)
-    return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, this.origin)
+    const origin = this.origin.ofTier(policySet.tier)
+    return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, origin)
   }
 
   async ready(takesOver: boolean): Promise<void> {

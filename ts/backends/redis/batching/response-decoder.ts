@@ -1,5 +1,5 @@
 import type { Decision } from '../../../api/decision.js'
-import { withUnits } from '../../../api/decision-metadata.js'
+import { type DecisionOrigin, withUnits } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { decisionOf } from '../../decision-of.js'
@@ -30,7 +30,7 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
   constructor(
     readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
-    readonly origin: object,
+    readonly origin: DecisionOrigin,
   ) {}
 
   decodeAt(responses: FlushResponses, index: number, { key, cost }: CallContext): Decision | TollgateError {

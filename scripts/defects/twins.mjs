@@ -39,12 +39,7 @@ export default {
     ['lua/rate/general.lua', 'if earliest < now then', 'if false then'],
   ],
   'a shorter window moves later in memory': [
-    [
-      'src/policy/execute/mod.rs',
-      `entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));
-            entries.iter_mut().for_each(|entry| entry.repair(now));`,
-      'entries.iter_mut().for_each(|entry| entry.part.metadata.drop_ended(now));',
-    ],
+    ['src/policy/execute/metadata.rs', 'if metadata.override_at(now).is_some() {', 'if false {'],
   ],
   'a settled log counts until it is dropped': [
     ['src/algorithm/sliding_log/mod.rs', 'log.reset_at() <= now && log.entries() > 0', 'false'],

@@ -117,9 +117,9 @@ local function sliding_window(context, source, at, layout)
     local remaining = used[key] and math.max(limit - used[key], 0) or 0
     -- The owed units are paid before the costs.
     local retry = outcome == OUTCOME_REFUSED and retry_at(key, math.min(owed + cost, limit)) or 0
-    local next_at = 0
-    if used[key] and remaining == 0 then
-      next_at = outcome == OUTCOME_REFUSED and cost == 1 and retry or retry_at(key, math.min(owed + 1, limit))
+    local next_at, next_cost = 0, math.min(owed + 1, limit)
+    if used[key] and limit - used[key] < next_cost then
+      next_at = outcome == OUTCOME_REFUSED and cost == 1 and retry or retry_at(key, next_cost)
     end
     return struct.pack('>ddddd', limit, remaining, retry, next_at, reset_times[key] or 0)
   end

@@ -2,7 +2,7 @@
 //!
 //! A settlement charges as many units as remain; the rest are owed. A **payment** charges owed units
 //! to the key's state, as many as remain, before any operation on the key and after an operation that
-//! gives units back. So nothing remains while units are owed, and each call with a cost is refused.
+//! gives units back; a reset, a block, an override and their ends pay nothing. So nothing remains while units are owed, and each call with a cost is refused.
 //!
 //! **Law.** A payment is an ordinary charge. So the charged units keep the admission law of each
 //! algorithm unchanged, and the used units exceed the charged ones by at most `maxOwed` at any time.
@@ -101,7 +101,8 @@ impl Owed {
     ) -> LimitStatuses {
         let mut statuses = policy.limit_statuses(state, now, cost, outcome);
         let times = |cost| {
-            policy.limit_statuses(state, now, self.state_cost(policy, cost), Outcome::Refused)
+            let cost = self.state_cost(policy, cost);
+            policy.limit_statuses(state, now, cost, policy.outcome(state, now, cost))
         };
         let (retries, nexts) = (times(cost), times(1));
         for ((status, retry), next) in statuses.iter_mut().zip(&retries).zip(&nexts) {

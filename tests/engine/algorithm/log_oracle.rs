@@ -152,6 +152,10 @@ impl LogOracle {
         }
     }
 
+    pub(crate) fn is_ahead(&self, spec: LogSpec, now: u64) -> bool {
+        self.seen > now + spec.longest()
+    }
+
     /// The time from which the log is fresh.
     fn forgotten_at(&self) -> u64 {
         self.list.last().map_or(0, |newest| newest.0 + self.span)
@@ -170,7 +174,7 @@ impl LogOracle {
         now: u64,
         cost: u64,
     ) -> (Expected, LimitReports) {
-        if self.seen > now + spec.longest() {
+        if self.is_ahead(spec, now) {
             let used = self.used(spec.longest(), self.seen);
             let used = if self.keep > 0 { used.min(self.keep) } else { used };
             let units = used.max(spec.most());

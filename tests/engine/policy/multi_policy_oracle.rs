@@ -111,7 +111,13 @@ impl AnyOracle {
 
     /// The same, unless a state of longer windows may look as if it lay too far ahead.
     fn repair_own(&mut self, spec: Spec, now: u64) {
-        if matches!(self, Self::Rate(_) | Self::Continuous(_) | Self::Interval(_)) {
+        let is_own = match (&*self, spec) {
+            (Self::Rate(_) | Self::Continuous(_) | Self::Interval(_), _) => true,
+            // A log that is fresh is forgotten.
+            (Self::Log(oracle), Spec::Log(spec)) => !oracle.is_ahead(spec, now),
+            _ => false,
+        };
+        if is_own {
             self.repair(spec, now);
         }
     }

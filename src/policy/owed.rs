@@ -1,8 +1,9 @@
 //! Owed units: units that were used although they did not fit, and are charged when they fit.
 //!
 //! A settlement charges as many units as remain; the rest are owed. A **payment** charges owed units
-//! to the key's state, as many as remain, before any operation on the key and after an operation that
-//! gives units back; a reset, a block, an override and their ends pay nothing. So nothing remains while units are owed, and each call with a cost is refused.
+//! to the key's state, as many as remain, before an operation on the key and after an operation that
+//! gives units back. So nothing remains while units are owed, and each call with a cost is refused. A
+//! reset, a block and an override, and their ends, pay nothing: the next call pays.
 //!
 //! **Law.** A payment is an ordinary charge. So the charged units keep the admission law of each
 //! algorithm unchanged, and the used units exceed the charged ones by at most `maxOwed` at any time.

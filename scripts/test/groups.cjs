@@ -65,7 +65,7 @@ const GROUPS = [
       'local/{elapsed-clock,lease-law,lease-options,leases,refusal-kinds,refusal-law,refusals,simulation}',
       'metrics/prometheus',
       'middleware/failures',
-      'operations/{acquire,bans,block,ids,many,meters,extend,override,owed,refund,permit-ids,reserve,settled-permits,tiers,times,units,update,wait,watch}',
+      'operations/{acquire,bans,block,deciding-tier,ids,many,meters,extend,override,owed,refund,permit-ids,reserve,settled-permits,tiers,times,units,update,wait,watch}',
       'permits/{linked-list,patience}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',

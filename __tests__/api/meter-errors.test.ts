@@ -1,7 +1,6 @@
 /** The messages for wrong meters and for costs that do not suit them. */
 import { runInNewContext } from 'node:vm'
 import { concurrency, fixedWindow, gcra, RateLimiter, tiers } from '../../ts/index.js'
-import * as wasm from '../../ts/wasm/index.js'
 import { anything, rejectionOf } from '../failure.js'
 
 const failed = (run: () => unknown) => rejectionOf((async () => run())())
@@ -98,17 +97,15 @@ const notPlain: readonly (readonly [shown: string, value: object])[] = [
   ],
 ]
 
-describe.each(['embedded', 'wasm'])('%s: a cost that is no plain object', (kind) => {
-  const { RateLimiter: Limiter } = kind === 'wasm' ? wasm : { RateLimiter }
-
+describe('a cost that is no plain object', () => {
   test.each(notPlain)('%s is refused by all methods, and charges nothing', async (name, value) => {
-    const limiter = new Limiter({
+    const limiter = new RateLimiter({
       calls: fixedWindow({ limit: 1_000, window: '1h' }),
       tokens: fixedWindow({ limit: 1_000, window: '1h', meter: 'tokens', defaultCost: 1 }),
       spend: fixedWindow({ limit: 1_000, window: '1h', meter: 'cents', defaultCost: 0 }),
     })
-    const pool = new Limiter({ open: concurrency({ limit: 5, meter: 'tokens', defaultCost: 1 }) })
-    const bucket = new Limiter(gcra({ limit: 1_000, period: '1h', meter: 'tokens', defaultCost: 1 }))
+    const pool = new RateLimiter({ open: concurrency({ limit: 5, meter: 'tokens', defaultCost: 1 }) })
+    const bucket = new RateLimiter(gcra({ limit: 1_000, period: '1h', meter: 'tokens', defaultCost: 1 }))
     const wrong = anything(value)
     const reservation = await limiter.reserve('a', { tokens: 7 })
     if (!reservation.allowed) {
@@ -141,7 +138,7 @@ describe.each(['embedded', 'wasm'])('%s: a cost that is no plain object', (kind)
   })
 
   test('objects without a class, of any realm, are plain', async () => {
-    const limiter = new Limiter(fixedWindow({ limit: 1_000, window: '1h', meter: 'tokens', defaultCost: 1 }))
+    const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1h', meter: 'tokens', defaultCost: 1 }))
     const plain = [{ tokens: 5 }, Object.assign(Object.create(null), { tokens: 5 }), runInNewContext('({ tokens: 5 })')]
     for (const cost of plain) {
       await limiter.take('a', { cost })

@@ -1,5 +1,4 @@
 import { fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
-import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { failureOf } from '../failure.js'
 import { warningsOf } from '../middleware/warnings.js'
@@ -15,35 +14,15 @@ const newName = () => {
   return `differences-${names}`
 }
 
-/** Two objects of one store, for each engine. */
+/** Two objects of one store. */
 const STORES = {
-  'one store': {
-    RateLimiter,
-    pair: () => {
-      const store = new MemoryStore()
-      return [store, store] as const
-    },
+  'one store': () => {
+    const store = new MemoryStore()
+    return [store, store] as const
   },
-  'two stores of one name': {
-    RateLimiter,
-    pair: () => {
-      const name = newName()
-      return [new MemoryStore({ name }), new MemoryStore({ name })] as const
-    },
-  },
-  'one store of WebAssembly': {
-    RateLimiter: wasm.RateLimiter,
-    pair: () => {
-      const store = new wasm.MemoryStore()
-      return [store, store] as const
-    },
-  },
-  'two stores of one name of WebAssembly': {
-    RateLimiter: wasm.RateLimiter,
-    pair: () => {
-      const name = newName()
-      return [new wasm.MemoryStore({ name }), new wasm.MemoryStore({ name })] as const
-    },
+  'two stores of one name': () => {
+    const name = newName()
+    return [new MemoryStore({ name }), new MemoryStore({ name })] as const
   },
 }
 
@@ -107,12 +86,12 @@ describe('several limiters on one store', () => {
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OTHER_NUMBERS'])
   })
 
-  describe.each(Object.entries(STORES))('%s: an equal prefix', (_, { RateLimiter: Limiter, pair }) => {
+  describe.each(Object.entries(STORES))('%s: an equal prefix', (_, pair) => {
     test.each(DIFFERENCES)('is refused as by update, and counts nothing: %s', async (difference, earlier, later) => {
       const [store, other] = pair()
-      const old = new Limiter(earlier, { store, prefix: 'api' })
+      const old = new RateLimiter(earlier, { store, prefix: 'api' })
       const warnings = await warningsOf(async () => {
-        expect(failureOf(() => new Limiter(later, { store: other, prefix: 'api' }))).toMatchObject({
+        expect(failureOf(() => new RateLimiter(later, { store: other, prefix: 'api' }))).toMatchObject({
           code: 'INVALID_OPTION',
           message: `prefix "api" is in use on this store by a limiter whose policies differ in more than numbers: ${difference}; close it, or use another prefix`,
         })
@@ -124,8 +103,8 @@ describe('several limiters on one store', () => {
       })
       // The refused limiter has not opened the prefix.
       await old.close()
-      const next = new Limiter(later, { store: other, prefix: 'api' })
-      expect(failureOf(() => new Limiter(earlier, { store, prefix: 'api' })).code).toBe('INVALID_OPTION')
+      const next = new RateLimiter(later, { store: other, prefix: 'api' })
+      expect(failureOf(() => new RateLimiter(earlier, { store, prefix: 'api' })).code).toBe('INVALID_OPTION')
       await next.close()
     })
 
@@ -137,10 +116,11 @@ describe('several limiters on one store', () => {
           pro: fixedWindow({ limit: 2 * limit, window: '1h', per: 'ip' }),
         }),
       })
-      const load = (limit: number) => new Limiter(plans(limit), { store: other, prefix: 'api' })
+      const load = (limit: number) => new RateLimiter(plans(limit), { store: other, prefix: 'api' })
       const fails = () =>
-        failureOf(() => new Limiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' })).code
-      const old = new Limiter(plans(5), { store, prefix: 'api' })
+        failureOf(() => new RateLimiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' }))
+          .code
+      const old = new RateLimiter(plans(5), { store, prefix: 'api' })
       const next = load(5)
       next.update(plans(6))
       old.update(plans(6))
@@ -150,7 +130,7 @@ describe('several limiters on one store', () => {
       await load(6).close()
       expect(fails()).toBe('INVALID_OPTION')
       await next.close()
-      new Limiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' })
+      new RateLimiter(fixedWindow({ limit: 5, window: '1h', per: 'ip' }), { store, prefix: 'api' })
     })
   })
 

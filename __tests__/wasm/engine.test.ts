@@ -9,6 +9,7 @@ import * as native from '../../ts/index.js'
 import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { anything, failureOf } from '../failure.js'
+import { DIFFERENCES } from '../policies/differences.js'
 
 const { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError } = wasm
 
@@ -183,4 +184,21 @@ test('errors for numbers too large for exact counting have the same words', () =
     const { code, message } = failureOf(() => new RateLimiter(policy))
     expect({ code, message }).toEqual({ code: refused.code, message: refused.message })
   }
+})
+
+test.each(DIFFERENCES)('an open prefix has one set of policies, except their numbers: %s', (difference, one, other) => {
+  const store = new MemoryStore()
+  const limiter = new RateLimiter(one, { store })
+  expect(failureOf(() => new RateLimiter(other, { store }))).toMatchObject({
+    code: 'INVALID_OPTION',
+    message: expect.stringContaining(difference),
+  })
+  expect(failureOf(() => limiter.update(other as never)).message).toContain(difference)
+})
+
+test('a cost by meter that is no plain object is refused', () => {
+  const limiter = new RateLimiter(gcra({ limit: 9, period: '1h', meter: 'tokens', defaultCost: 1 }))
+  const cost = anything(new Map([['tokens', 5]]))
+  expect(failureOf(() => limiter.takeSync('a', { cost })).code).toBe('INVALID_COST')
+  expect(limiter.takeSync('a')).toMatchObject({ remaining: 8 })
 })

@@ -4,9 +4,6 @@ import { type AttemptResult, discard } from './answer.js'
 import { holdBody } from './held-body.js'
 import type { ScheduledCall } from './scheduled-call.js'
 
-/** Aborts nothing. */
-const NEVER = new AbortController().signal
-
 export function settle(call: ScheduledCall, result: AttemptResult): void {
   if (result.isError) {
     call.reject(result.error)
@@ -20,7 +17,9 @@ export function settle(call: ScheduledCall, result: AttemptResult): void {
  * read, so that a usual one frees its connection meanwhile.
  */
 export function keepLast(call: ScheduledCall, result: AttemptResult, time: WaitingTime): void {
-  const holder = { time, signal: NEVER, usage: undefined, onEnd: () => undefined }
+  // Cloudflare Workers do not allow a controller outside of requests.
+  const { signal } = new AbortController()
+  const holder = { time, signal, usage: undefined, onEnd: () => undefined }
   call.last = result.isError ? result : { isError: false, value: holdBody(result.value, holder) }
 }
 

@@ -132,7 +132,7 @@ impl SlotQueues {
     }
 
     /// Removes the waiting requests whose deadline has passed, with the reason for their wait.
-    /// There is none if earlier requests of the slot are in flight.
+    /// A request that waits for earlier requests of its slot has no reason.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<(SlotRequest, Option<Arc<str>>)> {
         let mut expired = Vec::new();
         while let Some(Reverse((deadline, slot))) = self.deadlines.peek().copied()

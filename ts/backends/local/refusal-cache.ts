@@ -209,7 +209,7 @@ export class RefusalCache {
     this.#boundChanged()
   }
 
-  /** Makes calls with these keys ask the store, until it has told of their block. */
+  /** Records that keys are blocked. Calls with these keys ask the store until one of its answers shows the block. */
   block(keys: Keys, durationMs: number): void {
     const until = this.#now() + Math.min(durationMs, this.#maxMs)
     this.#forEachId(keys, (id) => this.#blocked.set(id, { until }))

@@ -106,7 +106,7 @@ export async function inspectKey(
   }
 }
 
-/** Reads the states under the names of a key, and what it holds beside them. */
+/** Reads the states of a key under all its names, its open reservations and its remembered ids. */
 export async function readKey(
   { reader, masters }: Connection,
   { prefix, tag, clusterTags }: KeyQuery,

@@ -361,7 +361,7 @@ function sizeArgumentOf(
   return { name, definition, defaultSize: Math.max(own, ...others), isAlwaysSized }
 }
 
-/** The default of an argument as a size; 0 if it is none. */
+/** The size that the default of an argument states. The result is 0 if the default is no size. */
 function defaultSizeOf(definition: GraphQLArgument | undefined): number {
   return Math.max(0, numberIn(definition?.defaultValue) ?? 0)
 }
